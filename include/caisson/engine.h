@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAISSON_ENGINE_H
+#define CAISSON_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <caisson/api.h>
+#include <caisson/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Threads: an engine and everything that came from it belong to one thread at a time; two engines share nothing.
+ * Only csn_engine_interrupt() may be called from any thread or from a signal handler. After fork() every handle
+ * answers CSN_E_INVALID in the child.
+ *
+ * Every slow verb exists twice. csn_x() blocks. csn_x_start(…, done, user) returns at once; `done` runs later inside
+ * csn_engine_dispatch(), on the thread that calls it, and may call anything except csn_engine_free(). While a blocking
+ * verb waits, completions of other started work are delivered too. */
+
+typedef struct csn_engine csn_engine;
+
+#define CSN_UNLIMITED INT64_C(-1)
+
+/* Walls a caller may name as optional; whatever is missing then shows in every receipt (csn_receipt.walls). */
+enum {
+    CSN_WALL_USERNS = 1 << 0,
+    CSN_WALL_NAMESPACES = 1 << 1, /* mount, pid, ipc, uts, cgroup, time */
+    CSN_WALL_NETNS = 1 << 2,
+    CSN_WALL_ROOT = 1 << 3, /* pivot_root, private overlay */
+    CSN_WALL_PROC = 1 << 4, /* masked, hidden */
+    CSN_WALL_DEV = 1 << 5,
+    CSN_WALL_CAPS = 1 << 6,
+    CSN_WALL_NO_NEW_PRIVS = 1 << 7,
+    CSN_WALL_SECCOMP = 1 << 8,
+    CSN_WALL_LANDLOCK = 1 << 9,
+    CSN_WALL_RLIMITS = 1 << 10,
+    CSN_WALL_ID_RANGE = 1 << 11,   /* host ids of its own; absent without privilege */
+    CSN_WALL_NO_NESTING = 1 << 12, /* user.max_*_namespaces = 0 inside */
+    CSN_WALL_KEEPER = 1 << 13      /* the keeper confines itself */
+};
+
+/* Limits; names both what a caller marks `strict` and what a receipt says was enforced by the kernel. */
+enum {
+    CSN_LIMIT_MEMORY = 1 << 0,
+    CSN_LIMIT_CPU = 1 << 1,
+    CSN_LIMIT_PIDS = 1 << 2,
+    CSN_LIMIT_DISK = 1 << 3
+};
+
+typedef struct csn_engine_options {
+    size_t size;           /* sizeof this struct in the caller's build; fields are only appended */
+    const char *state_dir; /* NULL: $CAISSON_STATE, else the platform's place (see caisson(7)) */
+    const char *
+        libexec_dir; /* NULL: $CAISSON_LIBEXEC, else beside the running program, else the installed one */
+    uint32_t
+        optional_walls; /* CSN_WALL_…; a wall not named here and not to be had refuses every start */
+    uint32_t
+        n_spare; /* keepers kept ready for the next create; 0: default (1 after the second create) */
+} csn_engine_options;
+
+/* Opens the engine: makes the state directory if needed, checks its owner and mode, and sweeps what a killed keeper
+ * left behind. `opts` may be NULL. Errors: CSN_E_INVALID, CSN_E_DENIED, CSN_E_UNSUPPORTED, CSN_E_SYSTEM. */
+CSN_API int csn_engine_open(const csn_engine_options *opts, csn_engine **ret_engine,
+                            csn_error *err);
+
+/* Closes the engine: attached sandboxes end (and are gone when this returns), detached ones stay. NULL is fine. */
+CSN_API csn_engine *csn_engine_free(csn_engine *engine);
+
+/* The caller's own event loop: wait until this descriptor is readable, then dispatch. */
+CSN_API int csn_engine_fd(csn_engine *engine);
+
+/* Delivers what is ready; waits up to timeout_ms for the first event (0: don't wait, -1: forever).
+ * Returns the number of events handled (0 on time-out), or a CSN_E_… */
+CSN_API int csn_engine_dispatch(csn_engine *engine, int timeout_ms, csn_error *err);
+
+/* Makes the blocking verb that waits now, or the next one, return CSN_E_CANCELLED. Any thread, any signal handler. */
+CSN_API void csn_engine_interrupt(csn_engine *engine);
+
+CSN_API const char *
+csn_engine_state_dir(csn_engine *engine); /* borrowed, lives as long as the engine */
+
+/* Sweeps left-overs of killed keepers and clients. *ret_n_removed (may be NULL): objects removed. */
+CSN_API int csn_engine_gc(csn_engine *engine, uint32_t *ret_n_removed, csn_error *err);
+
+/* One line of `caisson doctor`. Strings are borrowed and valid during the callback only. */
+typedef struct csn_check {
+    const char *name;   /* "seccomp", "cgroup memory" … */
+    const char *kind;   /* "wall", "limit", "extra" */
+    int ok;             /* 1 works here, 0 does not */
+    const char *detail; /* what was found: "landlock ABI 7" */
+    const char *remedy; /* NULL or the one command that fixes it */
+} csn_check;
+typedef void (*csn_check_fn)(const csn_check *check, void *user);
+
+/* Tries every wall and limit for real, a whole sandbox last. Returns CSN_OK when a sandbox with all walls starts. */
+CSN_API int csn_engine_doctor(csn_engine *engine, csn_check_fn fn, void *user, csn_error *err);
+
+CSN_API const char *csn_version(void);
+
+/* Completion of a started verb that yields nothing but success. err is NULL on success, valid during the call only. */
+typedef void (*csn_done_fn)(int result, const csn_error *err, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAISSON_FILES_H
+#define CAISSON_FILES_H
+
+#include <caisson/sandbox.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Paths are the sandbox's own, resolved inside it with its user's rights; relative ones start at its home directory.
+ * Bytes are exact, names are any bytes but NUL and '/'. Errors of all verbs: CSN_E_NOT_FOUND, CSN_E_EXISTS, CSN_E_DENIED,
+ * CSN_E_NOT_REGULAR (fifo, socket, device, directory where content is asked), CSN_E_TOO_LARGE, CSN_E_LIMIT (disk full),
+ * CSN_E_STATE (not started), CSN_E_LOST. */
+
+enum {
+    CSN_OPEN_READ = 1,
+    CSN_OPEN_WRITE = 2,  /* an existing regular file */
+    CSN_OPEN_CREATE = 4, /* with WRITE: made when absent, parents too */
+    CSN_OPEN_TRUNCATE = 8,
+    CSN_OPEN_APPEND = 16,
+    CSN_OPEN_EXCLUSIVE = 32
+};
+
+/* Opens a regular file inside and hands out a descriptor of it, yours to close. Never blocks on a FIFO. */
+CSN_API int csn_file_open(csn_sandbox *sandbox, const char *path, int flags, uint32_t mode,
+                          int *ret_fd, csn_error *err);
+typedef void (*csn_fd_done_fn)(int fd, int result, const csn_error *err,
+                               void *user); /* fd is yours */
+CSN_API int csn_file_open_start(csn_sandbox *sandbox, const char *path, int flags, uint32_t mode,
+                                csn_fd_done_fn done, void *user, csn_error *err);
+
+/* Whole contents. get: *ret_data is malloc()ed and NUL-terminated; max_bytes 0: 64 MiB. put: written beside and renamed. */
+CSN_API int csn_file_get(csn_sandbox *sandbox, const char *path, size_t max_bytes, char **ret_data,
+                         size_t *ret_len, csn_error *err);
+CSN_API int csn_file_put(csn_sandbox *sandbox, const char *path, const void *data, size_t len,
+                         uint32_t mode, csn_error *err);
+/* Streams between a host descriptor and a file inside, any size. */
+CSN_API int csn_file_get_fd(csn_sandbox *sandbox, const char *path, int to_fd, int64_t *ret_n,
+                            csn_error *err);
+CSN_API int csn_file_put_fd(csn_sandbox *sandbox, const char *path, int from_fd, uint32_t mode,
+                            int64_t *ret_n, csn_error *err);
+
+typedef enum csn_file_kind {
+    CSN_FILE_REGULAR = 1,
+    CSN_FILE_DIRECTORY,
+    CSN_FILE_SYMLINK,
+    CSN_FILE_FIFO,
+    CSN_FILE_SOCKET,
+    CSN_FILE_DEVICE
+} csn_file_kind;
+
+typedef struct csn_file_info {
+    const char *
+        path; /* as found: list gives the bare name, find the full path; borrowed, valid during the callback */
+    csn_file_kind kind;
+    uint32_t mode;             /* permission bits */
+    uint32_t uid, gid;         /* inside ids */
+    const char *owner, *group; /* names inside, or the number as text */
+    int64_t size_bytes;
+    int64_t mtime_ns;
+    const char *target; /* of a symlink, else NULL */
+} csn_file_info;
+typedef void (*csn_file_fn)(const csn_file_info *info, void *user);
+
+CSN_API int csn_file_stat(csn_sandbox *sandbox, const char *path, int follow, csn_file_fn fn,
+                          void *user, csn_error *err);
+/* One call per entry, sorted by name; more than max_entries (0: 100,000) is CSN_E_TOO_LARGE after that many. */
+CSN_API int csn_file_list(csn_sandbox *sandbox, const char *path, uint32_t max_entries,
+                          csn_file_fn fn, void *user, csn_error *err);
+CSN_API int csn_file_mkdir(csn_sandbox *sandbox, const char *path, uint32_t mode,
+                           csn_error *err); /* with parents */
+CSN_API int csn_file_move(csn_sandbox *sandbox, const char *from, const char *to, csn_error *err);
+CSN_API int csn_file_delete(csn_sandbox *sandbox, const char *path, int recursive, csn_error *err);
+/* mode -1: unchanged; owner, group NULL: unchanged (need the profile "root inside"). */
+CSN_API int csn_file_chmod(csn_sandbox *sandbox, const char *path, int mode, const char *owner,
+                           const char *group, csn_error *err);
+
+/* Names below `path` that match a shell pattern ('*', '?', '[…]' on the last component). */
+CSN_API int csn_file_find(csn_sandbox *sandbox, const char *path, const char *pattern,
+                          uint32_t max_results, csn_file_fn fn, void *user, csn_error *err);
+
+typedef struct csn_file_match {
+    const char *path;
+    int64_t line;     /* from 1 */
+    const char *text; /* the line, cut to 4096 bytes, without its end */
+    size_t text_len;
+} csn_file_match;
+typedef void (*csn_match_fn)(const csn_file_match *match, void *user);
+/* Lines below `path` (a file or a directory) that contain `needle`, literally; binary files are passed over. */
+CSN_API int csn_file_search(csn_sandbox *sandbox, const char *path, const char *needle,
+                            uint32_t max_results, csn_match_fn fn, void *user, csn_error *err);
+/* Replaces every `from` by `to` in one regular file, atomically; *ret_n replacements. */
+CSN_API int csn_file_replace(csn_sandbox *sandbox, const char *path, const char *from,
+                             const char *to, int64_t *ret_n, csn_error *err);
+
+/* The verbs above without blocking. Entries and matches arrive through the callback before `done`. */
+typedef enum csn_file_verb {
+    CSN_FILE_STAT = 1,
+    CSN_FILE_LIST,
+    CSN_FILE_MKDIR,
+    CSN_FILE_MOVE,
+    CSN_FILE_DELETE,
+    CSN_FILE_CHMOD,
+    CSN_FILE_FIND,
+    CSN_FILE_SEARCH,
+    CSN_FILE_REPLACE
+} csn_file_verb;
+
+typedef struct csn_file_request {
+    size_t size;
+    csn_file_verb verb;
+    const char *path;
+    const char
+        *arg; /* MOVE: to; FIND: pattern; SEARCH: needle; REPLACE: from; CHMOD: owner or NULL */
+    const char *arg2; /* REPLACE: to; CHMOD: group or NULL */
+    int mode;         /* MKDIR, CHMOD */
+    int flag;         /* STAT: follow; DELETE: recursive */
+    uint32_t max_results;
+    csn_file_fn on_file;
+    csn_match_fn on_match;
+    void *user_data; /* of both callbacks */
+} csn_file_request;
+typedef void (*csn_file_done_fn)(int64_t n, int result, const csn_error *err,
+                                 void *user); /* n: replacements */
+CSN_API int csn_file_request_start(csn_sandbox *sandbox, const csn_file_request *request,
+                                   csn_file_done_fn done, void *user, csn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
