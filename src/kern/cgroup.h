@@ -1,0 +1,137 @@
+#ifndef CSN_KERN_CGROUP_H
+#define CSN_KERN_CGROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Theory of operation. The host is looked at once (csn_cgroup_probe) and the result is plain data
+ * that may be kept or sent. A sandbox has one directory `caisson/<id>` below our own cgroup in every
+ * hierarchy that limits it: one on v2, up to six on v1 and hybrid hosts. The child joins by itself:
+ * on v2 it is born there (csn_clone with cgroup_fd), on v1 it calls csn_cgroup_join(), which writes
+ * "0" to the `tasks` files opened here; moving it from outside through cgroup.procs takes a global
+ * lock and costs milliseconds. release_agent and notify_on_release are never touched (R22). */
+
+#define CSN_CG_MEMORY (1u << 0)
+#define CSN_CG_PIDS (1u << 1)
+#define CSN_CG_CPU (1u << 2)
+#define CSN_CG_CPUACCT (1u << 3)
+#define CSN_CG_FREEZER (1u << 4)
+#define CSN_CG_DEVICES (1u << 5)
+#define CSN_CG_LIMITS (CSN_CG_MEMORY | CSN_CG_PIDS | CSN_CG_CPU) /* what the ladder asks for */
+#define CSN_CG_N 6
+
+#define CSN_CGROUP_PATH_MAX 512
+#define CSN_CGROUP_ID_MAX 64
+
+enum csn_cgroup_rung {
+    CSN_CGROUP_NONE, /* rlimits and the watcher (watch.h) must do */
+    CSN_CGROUP_V1,   /* v1 or hybrid */
+    CSN_CGROUP_V2,
+};
+
+typedef struct csn_cgroup_hierarchy {
+    uint32_t controllers;           /* CSN_CG_… that live in it and that we may use */
+    char path[CSN_CGROUP_PATH_MAX]; /* our own cgroup's directory, absolute */
+} csn_cgroup_hierarchy;
+
+typedef struct csn_cgroup_host {
+    enum csn_cgroup_rung rung;
+    uint32_t controllers; /* usable, over all hierarchies */
+    uint32_t n_hierarchies;
+    bool can_delegate; /* nothing writable here, but a systemd user instance can make us a scope:
+                        * start again below `systemd-run --user --scope -p Delegate=yes` */
+    csn_cgroup_hierarchy hierarchies[CSN_CG_N];
+} csn_cgroup_host;
+
+/* Finds out what is there: real tries, nothing remains. `rung` is NONE rather than an error when
+ * nothing is usable; negative only when /proc can't be read. */
+int csn_cgroup_probe(csn_cgroup_host *ret_host);
+
+/* v2 allows no processes beside child groups that have controllers: moves every process of our own
+ * cgroup into the leaf `caisson-engine` and turns the controllers on. Once per engine start, before
+ * the first create; nothing to do on v1. */
+int csn_cgroup_prepare(const csn_cgroup_host *host);
+
+typedef struct csn_cgroup_limits {
+    uint32_t controllers;  /* which to use; 0: CSN_CG_LIMITS. Missing ones: -ENOTSUP */
+    int64_t memory_bytes;  /* <= 0: none */
+    int64_t n_processes;   /* <= 0: none */
+    int64_t cpu_milli;     /* 1000 = one core; <= 0: none */
+    uint32_t cpu_weight;   /* 1…10000, 100 is ordinary; 0: left alone */
+} csn_cgroup_limits;
+
+typedef struct csn_cgroup {
+    enum csn_cgroup_rung rung;
+    uint32_t n;
+    char id[CSN_CGROUP_ID_MAX + 1];
+    struct {
+        uint32_t controllers;
+        int parent_fd; /* `caisson`, to remove the group by */
+        int dir_fd;    /* the group */
+        int tasks_fd;  /* v1: write "0" to join; v2: -1 */
+    } in[CSN_CG_N];
+} csn_cgroup;
+
+/* All descriptors unset; what csn_cgroup_done() leaves behind. */
+void csn_cgroup_init(csn_cgroup *cg);
+
+/* Makes the groups and writes the limits: all or nothing. `id` is [a-z0-9-], at most 64. */
+int csn_cgroup_create(const csn_cgroup_host *host, const char *id, const csn_cgroup_limits *limits,
+                      csn_cgroup *ret_cg);
+
+/* New limits for a living group; fields that are 0 stay as they are. */
+int csn_cgroup_update(csn_cgroup *cg, const csn_cgroup_limits *limits);
+
+/* The directory for csn_clone(); -1 on v1. */
+int csn_cgroup_clone_fd(const csn_cgroup *cg);
+
+/* v1: moves the calling process (which must be single-threaded) into the groups. v2: nothing to do
+ * after a csn_clone() with the descriptor above. */
+int csn_cgroup_join(const csn_cgroup *cg);
+
+/* v2, when the child could not be born there: moves `pid`. Works on v1 too, slowly. */
+int csn_cgroup_attach(const csn_cgroup *cg, int pid);
+
+/* Closes only the `tasks` descriptors: after the child has joined nobody needs them. */
+void csn_cgroup_close_tasks(csn_cgroup *cg);
+
+typedef struct csn_cgroup_usage {
+    uint64_t memory_bytes;
+    uint64_t memory_peak_bytes;
+    uint64_t n_oom_kills;    /* processes killed because the group's memory was full */
+    uint64_t n_processes;    /* threads count */
+    uint64_t n_fork_denied;  /* clone() refused at the limit */
+    uint64_t cpu_usec;
+    uint64_t n_throttled;
+} csn_cgroup_usage;
+
+/* Fields whose controller isn't there are 0. */
+int csn_cgroup_usage_read(const csn_cgroup *cg, csn_cgroup_usage *ret_usage);
+
+/* Kills every process in the group. v2: cgroup.kill. v1 and before 5.14: freeze where possible,
+ * signal, thaw, until empty; bounded: -EBUSY when some survive. */
+int csn_cgroup_kill(const csn_cgroup *cg);
+int csn_cgroup_freeze(const csn_cgroup *cg); /* -ENOTSUP without freezer */
+int csn_cgroup_thaw(const csn_cgroup *cg);
+
+/* R9's second wall: no device but null, zero, full, random, urandom, tty, ptmx and terminals. On v1
+ * with CSN_CG_DEVICES; -ENOTSUP otherwise (on v2 it would be a BPF program of the host's root:
+ * there nodev and the user namespace must do). Call when the group is still empty. */
+int csn_cgroup_deny_devices(const csn_cgroup *cg);
+
+/* Removes the groups (they must be empty of processes; retried for a while on EBUSY) and closes
+ * everything. The struct is as after csn_cgroup_init() on success. */
+int csn_cgroup_remove(csn_cgroup *cg);
+
+/* Closes descriptors, leaves the groups. */
+void csn_cgroup_done(csn_cgroup *cg);
+
+/* For a sandbox whose keeper died: opens what there is under `id` without writing limits.
+ * -ENOENT: nothing. */
+int csn_cgroup_open(const csn_cgroup_host *host, const char *id, csn_cgroup *ret_cg);
+
+/* Kills and removes what is left of `id`. 0 also when there was nothing. */
+int csn_cgroup_sweep(const csn_cgroup_host *host, const char *id);
+
+#endif

@@ -1,0 +1,51 @@
+#ifndef CSN_KERN_NET_H
+#define CSN_KERN_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The current network namespace, by ioctl and rtnetlink. */
+
+typedef struct csn_net_addr {
+    int family; /* AF_INET or AF_INET6 */
+    uint8_t prefix_len;
+    uint8_t bytes[16]; /* network order */
+} csn_net_addr;
+
+#define CSN_NET_MAX_ADDRS 256
+
+int csn_net_loopback_up(void);
+
+/* The addresses of all interfaces in the current namespace (ask before entering the sandbox's).
+ * *ret_n may exceed what fits: then -E2BIG. */
+int csn_net_addresses(csn_net_addr *addrs, size_t max, size_t *ret_n);
+
+/* R26: unreachable routes in the current namespace for every range that no policy may reach, and
+ * for `extra` (the host's own addresses). IPv6 is switched off (`proc_fd`: a procfs root or -1 for
+ * /proc). More specific routes win over these, so the link's own subnet stays reachable. */
+int csn_net_refuse_private(int proc_fd, const csn_net_addr *extra, size_t n_extra);
+
+/* True when `addr` (an IPv4 or IPv6 address, any form: mapped, NAT64, 6to4) is one that R26 always
+ * refuses. Decides on the address, never on a name. */
+bool csn_net_is_refused(const csn_net_addr *addr);
+
+#define CSN_SLIRP_CIDR "198.18.0.0/24"
+#define CSN_SLIRP_DNS "198.18.0.3"
+
+typedef struct csn_slirp {
+    const char *program; /* absolute path */
+    int netns_fd;        /* of the sandbox */
+    int userns_fd;       /* its owner */
+} csn_slirp;
+
+/* Starts slirp4netns for the outbound policy and waits until its link is up, at most until
+ * `deadline_ms` (CLOCK_MONOTONIC). The child dies with us. Its pidfd is the caller's to signal and
+ * reap. On failure nothing remains. */
+int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ms, pid_t *ret_pid, int *ret_pidfd);
+
+/* Where slirp4netns is, NULL: nowhere we trust. */
+const char *csn_slirp_find(void);
+
+#endif

@@ -1,0 +1,25 @@
+#ifndef CSN_KERN_OVERLAY_H
+#define CSN_KERN_OVERLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CSN_OVERLAY_MAX_LOWER 128
+
+/* Names are relative to the current directory, so that mountinfo shows no host path (R7); they
+ * hold neither ':' nor ',' nor '\\'. Keep them short: before Linux 6.8 all lower names together
+ * have 255 bytes. */
+typedef struct csn_overlay {
+    const char *const *lower; /* topmost first */
+    size_t n_lower;
+    const char *upper; /* NULL: read-only */
+    const char *work;  /* same file system as upper; empty directory */
+    bool userxattr;    /* needed in a user namespace: user.overlay.* instead of trusted.* */
+    bool is_volatile;  /* no sync of the upper layer: for sandboxes that are thrown away */
+    unsigned attr;     /* CSN_ATTR_… */
+} csn_overlay;
+
+/* *ret_fd: a detached mount, see csn_mount_attach(). */
+int csn_mount_overlay(const csn_overlay *overlay, int *ret_fd);
+
+#endif

@@ -1,0 +1,40 @@
+#ifndef CSN_KERN_SPAWN_H
+#define CSN_KERN_SPAWN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* All eight kinds (R5). */
+#define CSN_CLONE_ALL_NS                                                                           \
+    (0x10000000ull /* USER */ | 0x00020000ull /* NS */ | 0x20000000ull /* PID */ |                 \
+     0x40000000ull /* NET */ | 0x08000000ull /* IPC */ | 0x04000000ull /* UTS */ |                 \
+     0x02000000ull /* CGROUP */ | 0x00000080ull /* TIME */)
+
+/* fork() with namespaces: returns the pid in the parent, 0 in the child, -errno on failure. `flags`
+ * are CLONE_…, without CLONE_VM and its kin. *ret_pidfd (may be NULL) is born close-on-exec.
+ * `cgroup_fd` >= 0 is a v2 cgroup directory the child is born in; -ENOTSUP if the kernel can't
+ * (before 5.7). Where clone3 is missing, clone() does the same for all else. Only for
+ * single-threaded processes: no atfork handler runs. */
+pid_t csn_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
+
+/* Replaces this process by the program in `fd` (a sealed memfd or O_PATH file). Returns only to
+ * fail. */
+int csn_exec_fd(int fd, char *const argv[], char *const envp[]);
+
+/* A memfd holding `len` bytes that nobody can change any more; executable. */
+int csn_memfd_sealed(const char *name, const void *bytes, size_t len, int *ret_fd);
+
+/* 0 when `fd` is a memfd with the seals of csn_memfd_sealed(), -EPERM otherwise. */
+int csn_memfd_check_sealed(int fd);
+
+/* Closes every descriptor from `first` to `last` (inclusive, ~0u: all). No allocation. */
+int csn_close_range(unsigned first, unsigned last);
+
+/* Starts argv[0] (an absolute path) with descriptors 0, 1, 2 taken from `stdio` and `n_keep` more
+ * from `keep`, which become 3, 4, …; everything else is closed. Fork and exec, so only for
+ * single-threaded processes. The program is killed when the calling thread ends. */
+int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
+                      size_t n_keep, pid_t *ret_pid, int *ret_pidfd);
+
+#endif
