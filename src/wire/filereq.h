@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CSN_WIRE_FILEREQ_H
+#define CSN_WIRE_FILEREQ_H
+
+/* The packed spec of a CSN_SPAWN_FILES: what one file worker is to do. */
+
+#include <stdint.h>
+
+#include "wire/pack.h"
+
+enum { CSN_FILEREQ_OPEN = 100 }; /* other verbs: csn_file_verb of <caisson/files.h> */
+
+typedef struct csn_filereq {
+    uint32_t verb;
+    uint32_t flags; /* OPEN: CSN_OPEN_…; STAT: follow; DELETE: recursive */
+    int32_t mode;   /* OPEN, MKDIR, CHMOD; -1: unchanged */
+    uint32_t max_results;
+    const char *path, *arg, *arg2; /* strings may not hold NUL; SEARCH and REPLACE arguments may not be empty */
+} csn_filereq;
+
+void csn_filereq_pack(csn_pack *p, const csn_filereq *req);
+int csn_filereq_unpack(csn_unpack *u, csn_filereq *ret_req); /* 0 or -EBADMSG */
+
+#endif
