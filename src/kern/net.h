@@ -41,9 +41,9 @@ typedef struct csn_slirp {
 } csn_slirp;
 
 /* Starts slirp4netns for the outbound policy and waits until its link is up, at most until
- * `deadline_ms` (CLOCK_MONOTONIC). The child dies with us. Its pidfd is the caller's to signal and
+ * `deadline_ns` (CLOCK_MONOTONIC). The child dies with us. Its pidfd is the caller's to signal and
  * reap. On failure nothing remains. */
-int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ms, pid_t *ret_pid, int *ret_pidfd);
+int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid, int *ret_pidfd);
 
 /* Where slirp4netns is, NULL: nowhere we trust. */
 const char *csn_slirp_find(void);

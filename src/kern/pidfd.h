@@ -19,8 +19,8 @@ typedef struct csn_ending {
 /* Reaps the child behind `pidfd`. -EAGAIN: it still runs (with `nohang`); -ECHILD: not our child. */
 int csn_pidfd_reap(int pidfd, bool nohang, csn_ending *ret_ending);
 
-/* The same, waiting until `deadline_ms` (CLOCK_MONOTONIC): -ETIMEDOUT. */
-int csn_pidfd_reap_until(int pidfd, int64_t deadline_ms, csn_ending *ret_ending);
+/* The same, waiting until `deadline_ns` (CLOCK_MONOTONIC): -ETIMEDOUT. */
+int csn_pidfd_reap_until(int pidfd, int64_t deadline_ns, csn_ending *ret_ending);
 
 /* Reaps any one child: 1 and *ret_ending, 0 when all still run, -ECHILD when there are none. */
 int csn_reap_any(csn_ending *ret_ending);

@@ -21,10 +21,10 @@ int csn_userns_map(pid_t pid, const csn_idmap *uids, size_t n_uids, const csn_id
                    size_t n_gids, bool deny_setgroups);
 
 /* The same through newuidmap and newgidmap, which give what /etc/subuid and /etc/subgid grant us.
- * Runs two programs; each must end before `deadline_ms` (CLOCK_MONOTONIC). -ENOENT: not installed;
+ * Runs two programs; each must end before `deadline_ns` (CLOCK_MONOTONIC). -ENOENT: not installed;
  * -EPERM: they refused. */
 int csn_userns_map_helper(pid_t pid, const csn_idmap *uids, size_t n_uids, const csn_idmap *gids,
-                          size_t n_gids, int64_t deadline_ms);
+                          size_t n_gids, int64_t deadline_ns);
 
 /* The first range of at least `min_count` ids that `path` (/etc/subuid) grants to `uid`, by name
  * or number. -ENOENT: none. */

@@ -1,0 +1,94 @@
+#include "overlay.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "fsconf.h"
+#include "missing.h"
+
+#define VALUE_MAX 255 /* fsconfig() takes no longer string */
+
+static int check_name(const char *name)
+{
+    if (!name || name[0] == '\0' || name[0] == '/' || strpbrk(name, ":,\\") ||
+        strlen(name) > VALUE_MAX)
+        return -EINVAL;
+    return 0;
+}
+
+/* "a:b:c", as every kernel understands it. -E2BIG when it doesn't fit. */
+static int join_lower(const csn_overlay *overlay, char out[VALUE_MAX + 1])
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < overlay->n_lower; i++) {
+        size_t n = strlen(overlay->lower[i]);
+        if (len + (i > 0) + n > VALUE_MAX)
+            return -E2BIG;
+        if (i > 0)
+            out[len++] = ':';
+        memcpy(out + len, overlay->lower[i], n);
+        len += n;
+    }
+    out[len] = '\0';
+    return 0;
+}
+
+/* Linux 6.8+ takes the layers one by one, so many long names fit. */
+static int set_lower(int fs, const csn_overlay *overlay)
+{
+    char joined[VALUE_MAX + 1];
+    int r = join_lower(overlay, joined);
+
+    if (r == 0)
+        return csn_fs_set(fs, "lowerdir", joined);
+    for (size_t i = 0; i < overlay->n_lower; i++) {
+        r = csn_fs_set(fs, "lowerdir+", overlay->lower[i]);
+        if (r < 0)
+            return i == 0 && r == -EINVAL ? -E2BIG : r;
+    }
+    return 0;
+}
+
+static int check(const csn_overlay *overlay)
+{
+    int r = overlay->n_lower == 0 || overlay->n_lower > CSN_OVERLAY_MAX_LOWER ? -EINVAL : 0;
+
+    for (size_t i = 0; r == 0 && i < overlay->n_lower; i++)
+        r = check_name(overlay->lower[i]);
+    if (r == 0 && overlay->upper)
+        r = check_name(overlay->upper);
+    if (r == 0 && overlay->upper)
+        r = check_name(overlay->work);
+    if (r == 0 && !overlay->upper && overlay->n_lower < 2)
+        r = -EINVAL; /* overlayfs wants two layers: clone the one tree instead */
+    return r;
+}
+
+static int set_upper(int fs, const csn_overlay *overlay)
+{
+    int r = csn_fs_set(fs, "upperdir", overlay->upper);
+
+    if (r == 0)
+        r = csn_fs_set(fs, "workdir", overlay->work);
+    if (r == 0 && overlay->is_volatile)
+        r = csn_fs_flag(fs, "volatile");
+    return r;
+}
+
+int csn_mount_overlay(const csn_overlay *overlay, int *ret_fd)
+{
+    csn_auto(fd) int fs = -1;
+    int r = check(overlay);
+
+    if (r == 0)
+        r = csn_fs_begin("overlay", &fs);
+    if (r == 0)
+        r = set_lower(fs, overlay);
+    if (r == 0 && overlay->upper)
+        r = set_upper(fs, overlay);
+    if (r == 0 && overlay->userxattr)
+        r = csn_fs_flag(fs, "userxattr");
+    return r < 0 ? r : csn_fs_finish(fs, overlay->attr, ret_fd);
+}

@@ -1,0 +1,181 @@
+#include "spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/fd.h"
+#include "missing.h"
+
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static pid_t clone3(uint64_t flags, int cgroup_fd, int *pidfd)
+{
+    struct csn_clone_args args = {
+        .flags = flags,
+        .exit_signal = SIGCHLD,
+        .pidfd = (uint64_t) (uintptr_t) pidfd,
+        .cgroup = cgroup_fd >= 0 ? (uint64_t) cgroup_fd : 0,
+    };
+    size_t size = sizeof(args);
+
+    if (pidfd)
+        args.flags |= CSN_CLONE_PIDFD;
+    if (cgroup_fd >= 0)
+        args.flags |= CSN_CLONE_INTO_CGROUP;
+    else
+        size = offsetof(struct csn_clone_args, set_tid); /* what 5.3 knows */
+    pid_t pid = (pid_t) syscall(SYS_clone3, &args, size);
+    return pid < 0 ? -errno : pid;
+}
+
+/* clone() has no bit for a time namespace: the child makes it and steps in. It is alone and new, so
+ * there is nobody but the parent's wait to tell of a failure. */
+static void enter_new_time(void)
+{
+    if (syscall(SYS_unshare, CSN_CLONE_NEWTIME) < 0)
+        _exit(126);
+    int fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || syscall(SYS_setns, fd, CSN_CLONE_NEWTIME) < 0)
+        _exit(126);
+    (void) close(fd); /* nothing was written through it */
+}
+
+/* Containers with an old seccomp profile answer clone3 with ENOSYS. REMOVE-WHEN: never */
+static pid_t clone_old(uint64_t flags, int *pidfd)
+{
+    uint64_t now = (flags & ~CSN_CLONE_NEWTIME) | SIGCHLD;
+
+    if (pidfd)
+        now |= CSN_CLONE_PIDFD;
+    /* flags, stack, parent_tid (the pidfd's place), …: the first three are alike on x86_64 and aarch64 */
+    pid_t pid = (pid_t) syscall(SYS_clone, (unsigned long) now, NULL, pidfd, NULL, NULL);
+    if (pid < 0)
+        return -errno;
+    if (pid == 0 && flags & CSN_CLONE_NEWTIME)
+        enter_new_time();
+    return pid;
+}
+
+pid_t csn_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
+{
+    int pidfd = -1, *want = ret_pidfd ? &pidfd : NULL;
+    pid_t pid = (pid_t) csn_fault_as("clone", EAGAIN);
+
+    if (pid < 0)
+        return pid;
+    pid = clone3(flags, cgroup_fd, want);
+    if (cgroup_fd >= 0 && (pid == -ENOSYS || pid == -E2BIG))
+        return -ENOTSUP;
+    if (pid == -ENOSYS)
+        pid = clone_old(flags, want);
+    if (pid > 0 && ret_pidfd)
+        *ret_pidfd = pidfd;
+    return pid;
+}
+
+int csn_exec_fd(int fd, char *const argv[], char *const envp[])
+{
+    (void) syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH); /* returns only to fail */
+    return -errno;
+}
+
+/* MFD_EXEC says what we mean where vm.memfd_noexec asks for it (6.3+); older kernels don't know it. */
+static int make_memfd(const char *name)
+{
+    int fd = (int) syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+
+    if (fd < 0 && errno == EINVAL)
+        fd = (int) syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd < 0 ? -errno : fd;
+}
+
+int csn_memfd_sealed(const char *name, const void *bytes, size_t len, int *ret_fd)
+{
+    csn_auto(fd) int fd = csn_fault("memfd");
+
+    if (fd < 0)
+        return fd;
+    fd = make_memfd(name);
+    if (fd < 0)
+        return fd;
+    int r = csn_write_all(fd, bytes, len);
+    if (r < 0)
+        return r;
+    /* the mode first: F_SEAL_EXEC would freeze it, and is missing before 6.3 */
+    if (fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+        return -errno;
+    *ret_fd = csn_take_fd(&fd);
+    return 0;
+}
+
+int csn_memfd_check_sealed(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & SEALS) == SEALS ? 0 : -EPERM;
+}
+
+int csn_close_range(unsigned first, unsigned last)
+{
+    if (syscall(SYS_close_range, first, last, 0) == 0)
+        return 0;
+    if (errno != ENOSYS)
+        return -errno;
+    /* Linux before 5.9: one by one, up to what the limit could have let us open */
+    long max = sysconf(_SC_OPEN_MAX);
+    if (max < 0 || max > 1 << 20)
+        max = 1 << 20;
+    for (unsigned fd = first; fd < (unsigned) max && fd <= last; fd++)
+        (void) close((int) fd); /* most are not open */
+    return 0;
+}
+
+/* First out of the way of the target numbers, then into place: dup2 clears close-on-exec. */
+static int place_fds(const int stdio[3], const int *keep, size_t n_keep)
+{
+    int moved[3 + CSN_MAX_FDS];
+    int n = (int) (3 + n_keep);
+
+    for (int i = 0; i < n; i++) {
+        moved[i] = fcntl(i < 3 ? stdio[i] : keep[i - 3], F_DUPFD_CLOEXEC, n);
+        if (moved[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i < n; i++)
+        if (dup2(moved[i], i) < 0)
+            return -errno;
+    return csn_close_range((unsigned) n, ~0u);
+}
+
+int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
+                      size_t n_keep, pid_t *ret_pid, int *ret_pidfd)
+{
+    pid_t parent = getpid();
+    int pidfd = -1;
+
+    if (n_keep > CSN_MAX_FDS)
+        return -E2BIG;
+    pid_t pid = csn_clone(0, -1, &pidfd);
+    if (pid < 0)
+        return pid;
+    if (pid == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        (void) sigprocmask(SIG_SETMASK, &none, NULL); /* ours are blocked for the signalfd */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent ||
+            place_fds(stdio, keep, n_keep) < 0)
+            _exit(127);
+        (void) execve(argv[0], argv, envp); /* returns only to fail */
+        _exit(127);
+    }
+    *ret_pid = pid;
+    *ret_pidfd = pidfd;
+    return 0;
+}

@@ -1,0 +1,129 @@
+#include "userns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/fd.h"
+#include "missing.h"
+#include "mount.h"
+#include "pidfd.h"
+#include "spawn.h"
+
+/* R8: only ever write to a file that is procfs's. */
+static int write_proc(int proc_fd, const char *path, const char *text, size_t len)
+{
+    struct csn_open_how how = {
+        .flags = O_WRONLY | O_CLOEXEC,
+        .resolve = CSN_RESOLVE_BENEATH | CSN_RESOLVE_NO_SYMLINKS | CSN_RESOLVE_NO_XDEV,
+    };
+    csn_auto(fd) int fd = csn_fault_as("write_proc", EPERM);
+
+    if (fd < 0)
+        return fd;
+    fd = (int) syscall(SYS_openat2, proc_fd, path, &how, sizeof(how));
+    if (fd < 0)
+        return -errno;
+    ssize_t n = csn_write(fd, text, len);
+    return n < 0 ? (int) n : 0;
+}
+
+static int open_proc(int *ret_fd)
+{
+    csn_auto(fd) int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    int r = csn_proc_verify(fd);
+    if (r < 0)
+        return r;
+    *ret_fd = csn_take_fd(&fd);
+    return 0;
+}
+
+static int write_map(int proc_fd, pid_t pid, const char *file, const csn_idmap *map, size_t n)
+{
+    char path[48], text[CSN_IDMAP_MAX * 36];
+    size_t len = 0;
+
+    if (n > CSN_IDMAP_MAX)
+        return -E2BIG;
+    for (size_t i = 0; i < n; i++)
+        len += (size_t) snprintf(text + len, sizeof(text) - len, "%u %u %u\n", map[i].inside,
+                                 map[i].outside, map[i].count);
+    (void) snprintf(path, sizeof(path), "%d/%s", (int) pid, file); /* always fits */
+    return write_proc(proc_fd, path, text, len);
+}
+
+int csn_userns_map(pid_t pid, const csn_idmap *uids, size_t n_uids, const csn_idmap *gids,
+                   size_t n_gids, bool deny_setgroups)
+{
+    csn_auto(fd) int proc = -1;
+    char path[48];
+    int r = open_proc(&proc);
+
+    (void) snprintf(path, sizeof(path), "%d/setgroups", (int) pid); /* always fits */
+    if (r == 0 && deny_setgroups)
+        r = write_proc(proc, path, "deny", 4);
+    if (r == 0)
+        r = write_map(proc, pid, "gid_map", gids, n_gids);
+    if (r == 0)
+        r = write_map(proc, pid, "uid_map", uids, n_uids);
+    return r;
+}
+
+int csn_userns_forbid_nested(int proc_fd)
+{
+    static const char *const files[] = {
+        "sys/user/max_user_namespaces",   "sys/user/max_mnt_namespaces",
+        "sys/user/max_pid_namespaces",    "sys/user/max_net_namespaces",
+        "sys/user/max_ipc_namespaces",    "sys/user/max_uts_namespaces",
+        "sys/user/max_cgroup_namespaces", "sys/user/max_time_namespaces",
+    };
+    csn_auto(fd) int own = -1;
+    int r = proc_fd >= 0 ? csn_proc_verify(proc_fd) : open_proc(&own);
+
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(files); i++) {
+        r = write_proc(proc_fd >= 0 ? proc_fd : own, files[i], "0", 1);
+        if (r == -ENOENT)
+            r = 0; /* a kind of namespace this kernel hasn't got can't be made either */
+    }
+    return r;
+}
+
+static int open_userns(pid_t pid, int *ret_fd)
+{
+    char path[48];
+
+    (void) snprintf(path, sizeof(path), "/proc/%d/ns/user", (int) pid); /* always fits */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    *ret_fd = fd;
+    return 0;
+}
+
+int csn_userns_make(const csn_idmap *uids, size_t n_uids, const csn_idmap *gids, size_t n_gids,
+                    int *ret_fd)
+{
+    csn_auto(fd) int pidfd = -1;
+    pid_t pid = csn_clone(CSN_CLONE_NEWUSER, -1, &pidfd);
+
+    if (pid < 0)
+        return pid;
+    if (pid == 0)
+        for (;;)
+            (void) pause(); /* until killed */
+    int r = csn_userns_map(pid, uids, n_uids, gids, n_gids, false);
+    if (r == 0)
+        r = open_userns(pid, ret_fd);
+    (void) csn_pidfd_signal(pidfd, SIGKILL); /* our child: can't fail */
+    (void) csn_pidfd_reap(pidfd, false, NULL);
+    return r;
+}
