@@ -21,7 +21,8 @@ enum { /* csn_plan.flags */
     CSN_PLAN_EPHEMERAL = 2,
     CSN_PLAN_ROOT_INSIDE = 4,
     CSN_PLAN_PTRACE = 8,
-    CSN_PLAN_HOST_BASED = 16, /* lowest layers: STATE/host/root and the machine's /usr */
+    CSN_PLAN_HOST_BASED = 16, /* the machine's /usr lies below the layers' usr/; the last entry of layers[] is then
+                               * a host-<stamp> (src/image/hostbase.h), so that / needs no other base */
     CSN_PLAN_OUTBOUND = 32
 };
 
@@ -37,7 +38,8 @@ typedef struct csn_plan {
     const char *id;        /* 32 hex digits; boxes/<id> exists */
     const char *name;      /* "": none; names/<name> is removed with the box */
     const char *target;    /* COPY, REMOVE */
-    uint32_t n_layers;     /* topmost first; each layers/<layer>/root and, if there, layers/<layer>/usr */
+    uint32_t n_layers;     /* topmost first; each layers/<layer>/root and, if there, layers/<layer>/usr; the lowest layer
+                            * of / is always the last entry */
     const char *layers[CSN_PLAN_LAYERS_MAX];
     uint32_t n_mounts;
     csn_plan_mount mounts[CSN_PLAN_MOUNTS_MAX];

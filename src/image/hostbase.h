@@ -1,0 +1,11 @@
+/* The synthetic root below the machine's own /usr: what image `host` has for everything but /usr. */
+#ifndef CSN_IMAGE_HOSTBASE_H
+#define CSN_IMAGE_HOSTBASE_H
+
+#include <caisson/error.h>
+
+/* Makes layers/host-<stamp> if the machine's sources changed since the last time (or it was never made) and names it in
+ * ret_layer. When it is there already this costs some forty stat calls. */
+int csn_hostbase_prepare(int state_fd, char ret_layer[65], csn_error *err);
+
+#endif
