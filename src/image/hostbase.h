@@ -5,7 +5,7 @@
 #include <caisson/error.h>
 
 /* Makes layers/host-<stamp> if the machine's sources changed since the last time (or it was never made) and names it in
- * ret_layer. When it is there already this costs some forty stat calls. */
+ * ret_layer. When it is there already this costs eight stat calls. */
 int csn_hostbase_prepare(int state_fd, char ret_layer[65], csn_error *err);
 
 #endif
