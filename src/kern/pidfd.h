@@ -9,20 +9,20 @@ int csn_pidfd_open(pid_t pid, int *ret_fd);
 int csn_pidfd_signal(int pidfd, int sig); /* -ESRCH: already gone */
 
 /* How a child ended. */
-typedef struct csn_ending {
+typedef struct csn_child_end {
     pid_t pid;
     bool by_signal;
     bool core;  /* dumped */
     int status; /* exit code or signal number */
-} csn_ending;
+} csn_child_end;
 
 /* Reaps the child behind `pidfd`. -EAGAIN: it still runs (with `nohang`); -ECHILD: not our child. */
-int csn_pidfd_reap(int pidfd, bool nohang, csn_ending *ret_ending);
+int csn_pidfd_reap(int pidfd, bool nohang, csn_child_end *ret_ending);
 
 /* The same, waiting until `deadline_ns` (CLOCK_MONOTONIC): -ETIMEDOUT. */
-int csn_pidfd_reap_until(int pidfd, int64_t deadline_ns, csn_ending *ret_ending);
+int csn_pidfd_reap_until(int pidfd, int64_t deadline_ns, csn_child_end *ret_ending);
 
 /* Reaps any one child: 1 and *ret_ending, 0 when all still run, -ECHILD when there are none. */
-int csn_reap_any(csn_ending *ret_ending);
+int csn_reap_any(csn_child_end *ret_ending);
 
 #endif
