@@ -4,6 +4,9 @@
 
 #include <caisson/engine.h>
 
+#include <stdbool.h>
+
+#include "base/list.h"
 #include "base/loop.h"
 
 /* CSN_OK, or CSN_E_INVALID for NULL and for a handle carried over a fork. */
@@ -15,5 +18,14 @@ const char *csn_engine_libexec(csn_engine *engine);   /* directory of caisson-ke
 
 /* Runs the loop until *is_done; CSN_E_CANCELLED after csn_engine_interrupt(). */
 int csn_engine_wait(csn_engine *engine, const bool *is_done, csn_error *err);
+
+/* Started work that must be given up before the engine's loop goes. csn_engine_free() takes each job out of the list
+ * and calls cancel(), which ends it (its `done` runs, with CSN_E_CANCELLED) before it returns. */
+typedef struct csn_job {
+    csn_list link;
+    void (*cancel)(struct csn_job *job);
+} csn_job;
+
+csn_list *csn_engine_jobs(csn_engine *engine);
 
 #endif
