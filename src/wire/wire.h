@@ -66,7 +66,8 @@ typedef enum csn_frame_type {
     CSN_FRAME_INIT_READY = 192, /* no body */
     CSN_FRAME_INIT_STARTED,     /* csn_init_started. fds: pty master for CSN_SPAWN_PTY */
     CSN_FRAME_INIT_FAILED,      /* csn_init_failed: the program did not start */
-    CSN_FRAME_INIT_EXITED,      /* csn_init_exited */
+    CSN_FRAME_INIT_EXITED,      /* csn_init_exited. FAILED or EXITED is the last word on a process: when a shepherd is killed
+                                 * while it speaks, init may say it again; the keeper ignores what it knows already */
 
     /* worker → client */
     CSN_FRAME_FILE_FD = 224, /* csn_file_done + fd */
@@ -90,7 +91,7 @@ enum { /* csn_spawn.flags */
 
 enum { CSN_FD_STDIN = 1, CSN_FD_STDOUT = 2, CSN_FD_STDERR = 4, CSN_FD_CHANNEL = 8 }; /* absent stdio is /dev/null */
 
-/* The packed spec of an EXEC: u32 argc, strings; u32 envc, strings; string cwd. Of FILES: see wire/filereq.h. */
+/* The packed spec of an EXEC: wire/spec.h. Of FILES: wire/filereq.h. */
 typedef struct csn_spawn {
     uint32_t kind;
     uint32_t flags;
