@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 /* Theory of operation. The host is looked at once (csn_cgroup_probe) and the result is plain data
- * that may be kept or sent. A sandbox has one directory `caisson/<id>` below our own cgroup in every
- * hierarchy that limits it: one on v2, up to six on v1 and hybrid hosts. The child joins by itself:
+ * that may be kept or sent. A sandbox has one directory `caisson-<id>` below our own cgroup in every
+ * hierarchy that limits it: one on v2, up to six on v1 and hybrid hosts; no directory of ours stays
+ * when it is gone. Who wants to sweep after a crash must remember the host struct it was made with:
+ * the next engine may live in another cgroup. The child joins by itself:
  * on v2 it is born there (csn_clone with cgroup_fd), on v1 it calls csn_cgroup_join(), which writes
  * "0" to the `tasks` files opened here; moving it from outside through cgroup.procs takes a global
  * lock and costs milliseconds. release_agent and notify_on_release are never touched (R22). */
@@ -32,7 +34,7 @@ enum csn_cgroup_rung {
 
 typedef struct csn_cgroup_hierarchy {
     uint32_t controllers;           /* CSN_CG_… that live in it and that we may use */
-    char path[CSN_CGROUP_PATH_MAX]; /* our own cgroup's directory, absolute */
+    char path[CSN_CGROUP_PATH_MAX]; /* the directory our groups are made in, absolute */
 } csn_cgroup_hierarchy;
 
 typedef struct csn_cgroup_host {
@@ -50,7 +52,7 @@ int csn_cgroup_probe(csn_cgroup_host *ret_host);
 
 /* v2 allows no processes beside child groups that have controllers: moves every process of our own
  * cgroup into the leaf `caisson-engine` and turns the controllers on. Once per engine start, before
- * the first create; nothing to do on v1. */
+ * the first create; nothing to do on v1 and when it was done before. */
 int csn_cgroup_prepare(const csn_cgroup_host *host);
 
 typedef struct csn_cgroup_limits {
@@ -67,7 +69,7 @@ typedef struct csn_cgroup {
     char id[CSN_CGROUP_ID_MAX + 1];
     struct {
         uint32_t controllers;
-        int parent_fd; /* `caisson`, to remove the group by */
+        int parent_fd; /* O_PATH, to remove the group by */
         int dir_fd;    /* the group */
         int tasks_fd;  /* v1: write "0" to join; v2: -1 */
     } in[CSN_CG_N];
@@ -76,12 +78,18 @@ typedef struct csn_cgroup {
 /* All descriptors unset; what csn_cgroup_done() leaves behind. */
 void csn_cgroup_init(csn_cgroup *cg);
 
-/* Makes the groups and writes the limits: all or nothing. `id` is [a-z0-9-], at most 64. */
+/* Makes the groups and writes all limits but those of csn_cgroup_finish(): all or nothing. `id` is [a-z0-9-], at most 64. -EEXIST:
+ * there is such a group already. */
 int csn_cgroup_create(const csn_cgroup_host *host, const char *id, const csn_cgroup_limits *limits,
                       csn_cgroup *ret_cg);
 
-/* New limits for a living group; fields that are 0 stay as they are. */
-int csn_cgroup_update(csn_cgroup *cg, const csn_cgroup_limits *limits);
+/* The limits that cost a quarter millisecond each on a host that has no such group yet (the kernel
+ * patches its own code): cpu quota, and on v1 the memory of TCP sockets, which v1 doesn't count with
+ * the rest. Call it while the child builds its root, always before code runs. */
+int csn_cgroup_finish(const csn_cgroup *cg, const csn_cgroup_limits *limits);
+
+/* New limits for a living group, all kinds; fields that are 0 stay as they are. */
+int csn_cgroup_update(const csn_cgroup *cg, const csn_cgroup_limits *limits);
 
 /* The directory for csn_clone(); -1 on v1. */
 int csn_cgroup_clone_fd(const csn_cgroup *cg);

@@ -57,6 +57,7 @@ static const struct {
     { CSN_LANDLOCK_DEV, FS_IOCTL_DEV },
     { CSN_LANDLOCK_NODES, FS_MAKE_CHAR | FS_MAKE_BLOCK },
     { CSN_LANDLOCK_WFILE, FS_WRITE_FILE | FS_TRUNCATE },
+    { CSN_LANDLOCK_RMDIR, FS_REMOVE_DIR },
 };
 
 static uint64_t fs_rights_of(int abi)

@@ -13,6 +13,7 @@
 #define CSN_LANDLOCK_DEV (1u << 3)   /* ioctl on devices (terminals need it) */
 #define CSN_LANDLOCK_NODES (1u << 4) /* create character and block device nodes */
 #define CSN_LANDLOCK_WFILE (1u << 5) /* write and truncate existing files, nothing else */
+#define CSN_LANDLOCK_RMDIR (1u << 6) /* remove empty directories, nothing else (cgroups) */
 
 /* Flags of a ruleset. */
 #define CSN_LANDLOCK_SCOPE_UNIX (1u << 0)   /* no abstract UNIX sockets from outside (ABI 6) */

@@ -25,11 +25,11 @@ int csn_pidfd_signal(int pidfd, int sig)
     return syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0) < 0 ? -errno : 0;
 }
 
-static void fill_ending(const siginfo_t *info, csn_ending *ret_ending)
+static void fill_ending(const siginfo_t *info, csn_child_end *ret_ending)
 {
     if (!ret_ending)
         return;
-    *ret_ending = (csn_ending){
+    *ret_ending = (csn_child_end){
         .pid = info->si_pid,
         .by_signal = info->si_code != CLD_EXITED,
         .core = info->si_code == CLD_DUMPED,
@@ -48,7 +48,7 @@ static int reap(idtype_t type, id_t id, int flags, siginfo_t *info)
     return r < 0 ? -errno : 0;
 }
 
-int csn_pidfd_reap(int pidfd, bool nohang, csn_ending *ret_ending)
+int csn_pidfd_reap(int pidfd, bool nohang, csn_child_end *ret_ending)
 {
     siginfo_t info;
     int r = reap((idtype_t) P_PIDFD, (id_t) pidfd, nohang ? WNOHANG : 0, &info);
@@ -61,7 +61,7 @@ int csn_pidfd_reap(int pidfd, bool nohang, csn_ending *ret_ending)
     return 0;
 }
 
-int csn_pidfd_reap_until(int pidfd, int64_t deadline_ns, csn_ending *ret_ending)
+int csn_pidfd_reap_until(int pidfd, int64_t deadline_ns, csn_child_end *ret_ending)
 {
     int r = csn_wait_fd(pidfd, POLLIN, deadline_ns);
 
@@ -72,7 +72,7 @@ int csn_pidfd_reap_until(int pidfd, int64_t deadline_ns, csn_ending *ret_ending)
     return csn_pidfd_reap(pidfd, true, ret_ending);
 }
 
-int csn_reap_any(csn_ending *ret_ending)
+int csn_reap_any(csn_child_end *ret_ending)
 {
     siginfo_t info;
     int r = reap(P_ALL, 0, WNOHANG, &info);

@@ -76,7 +76,7 @@ static int run(char *const argv[], int64_t deadline_ns)
     csn_auto(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     csn_auto(fd) int pidfd = -1;
     char *envp[] = { NULL };
-    csn_ending ending;
+    csn_child_end ending;
     pid_t pid;
 
     if (null < 0)

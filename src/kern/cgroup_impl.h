@@ -1,0 +1,31 @@
+#ifndef CSN_KERN_CGROUP_IMPL_H
+#define CSN_KERN_CGROUP_IMPL_H
+
+#include "cgroup.h"
+
+/* What cgroup.c, cgroup_v1.c and cgroup_v2.c share; nobody else includes this. */
+
+#define CSN_CGROUP_ENGINE "caisson-engine"
+#define CSN_CGROUP_PREFIX "caisson-"
+
+/* Writes `value` to an existing file of a group. -ENOENT: this kernel has no such file. */
+int csn_cg_write(int dir_fd, const char *file, const char *value);
+int csn_cg_write_i64(int dir_fd, const char *file, int64_t value);
+
+/* The directory in which `controller` of this group lives, or -1. */
+int csn_cg_dir(const csn_cgroup *cg, uint32_t controller);
+
+/* Memory and pids; then what csn_cgroup_finish() does. */
+int csn_cg_v1_limit(int dir_fd, uint32_t controllers, const csn_cgroup_limits *limits);
+int csn_cg_v2_limit(int dir_fd, uint32_t controllers, const csn_cgroup_limits *limits);
+int csn_cg_v1_finish(int dir_fd, uint32_t controllers, const csn_cgroup_limits *limits);
+int csn_cg_v2_finish(int dir_fd, uint32_t controllers, const csn_cgroup_limits *limits);
+int csn_cg_v1_usage(const csn_cgroup *cg, csn_cgroup_usage *usage);
+int csn_cg_v2_usage(int dir_fd, csn_cgroup_usage *usage);
+int csn_cg_v1_freeze(int dir_fd, bool freeze);
+int csn_cg_v2_freeze(int dir_fd, bool freeze);
+
+/* Signals every process in the group once. The number found, or -errno. */
+int csn_cg_signal_all(int dir_fd, const char *id, int sig);
+
+#endif

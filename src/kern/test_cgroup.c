@@ -1,0 +1,331 @@
+#include "kern/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/time.h"
+#include "csn_test.h"
+#include "kern/cgroup_impl.h"
+#include "kern/pidfd.h"
+#include "kern/spawn.h"
+
+#define MIB (1ll << 20)
+
+static csn_cgroup_host a_host(void)
+{
+    csn_cgroup_host host;
+
+    CHECK_INT(csn_cgroup_probe(&host), 0);
+    if (host.rung == CSN_CGROUP_NONE)
+        SKIP("no cgroup here that this user may divide");
+    if ((host.controllers & CSN_CG_LIMITS) != CSN_CG_LIMITS)
+        SKIP("not all of memory, pids and cpu are usable");
+    CHECK_INT(csn_cgroup_prepare(&host), 0);
+    return host;
+}
+
+static const char *an_id(void)
+{
+    static char id[40];
+
+    (void) snprintf(id, sizeof(id), "test-%d", (int) getpid());
+    return id;
+}
+
+static void sweep(void *user)
+{
+    (void) csn_cgroup_sweep(user, an_id());
+}
+
+static bool exists(const csn_cgroup_host *host, uint32_t i)
+{
+    char path[CSN_CGROUP_PATH_MAX + 64];
+
+    (void) snprintf(path, sizeof(path), "%s/caisson-%s", host->hierarchies[i].path, an_id());
+    return access(path, F_OK) == 0;
+}
+
+/* A child that is in the group when this returns, runs `body` and exits with what that returns. */
+static pid_t in_group(csn_cgroup *cg, int (*body)(void), int *ret_pidfd)
+{
+    char byte;
+    int joined[2];
+
+    CHECK_INT(pipe2(joined, O_CLOEXEC), 0);
+    pid_t pid = csn_clone(0, csn_cgroup_clone_fd(cg), ret_pidfd);
+
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        if (csn_cgroup_join(cg) < 0)
+            _exit(99);
+        (void) close(joined[0]);
+        (void) close(joined[1]);
+        _exit(body());
+    }
+    (void) close(joined[1]);
+    CHECK_INT(csn_read(joined[0], &byte, 1), 0);
+    (void) close(joined[0]);
+    return pid;
+}
+
+static int eat_memory(void)
+{
+    volatile char *p = mmap(NULL, 256 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    for (size_t i = 0; i < 256 * MIB; i += 4096)
+        p[i] = 1;
+    return 0;
+}
+
+TEST(memory_beyond_the_limit_kills_and_is_counted)
+{
+    csn_cgroup_host host = a_host();
+    csn_cgroup_usage usage;
+    csn_child_end ending;
+    csn_cgroup cg;
+    int pidfd;
+
+    csn_test_defer(sweep, &host);
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .memory_bytes = 32 * MIB }, &cg), 0);
+    CHECK_INT(csn_cgroup_finish(&cg, &(csn_cgroup_limits){ .memory_bytes = 32 * MIB }), 0);
+    in_group(&cg, eat_memory, &pidfd);
+    CHECK_INT(csn_pidfd_reap(pidfd, false, &ending), 0);
+    CHECK(ending.by_signal);
+    CHECK_INT(ending.status, SIGKILL);
+    CHECK_INT(csn_cgroup_usage_read(&cg, &usage), 0);
+    CHECK_INT(usage.n_oom_kills, 1);
+    CHECK(usage.memory_peak_bytes > 16 * MIB && usage.memory_peak_bytes <= 32 * MIB);
+    CHECK_INT(csn_cgroup_remove(&cg), 0);
+    for (uint32_t i = 0; i < host.n_hierarchies; i++)
+        CHECK(!exists(&host, i));
+}
+
+static int fork_many(void)
+{
+    int n = 0;
+
+    for (int i = 0; i < 32; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            for (;;)
+                (void) pause();
+        n += pid > 0;
+    }
+    return n;
+}
+
+TEST(a_fork_bomb_ends_at_the_limit_and_all_of_it_can_be_killed)
+{
+    csn_cgroup_host host = a_host();
+    csn_cgroup_usage usage;
+    csn_child_end ending;
+    csn_cgroup cg;
+    int pidfd;
+
+    csn_test_defer(sweep, &host);
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .n_processes = 8 }, &cg), 0);
+    in_group(&cg, fork_many, &pidfd);
+    CHECK_INT(csn_pidfd_reap(pidfd, false, &ending), 0);
+    CHECK_INT(ending.status, 7);
+    CHECK_INT(csn_cgroup_usage_read(&cg, &usage), 0);
+    CHECK_INT(usage.n_processes, 7);
+    CHECK(usage.n_fork_denied >= 1);
+    CHECK_INT(csn_cgroup_kill(&cg), 0);
+    CHECK_INT(csn_cgroup_remove(&cg), 0);
+}
+
+static int stay(void)
+{
+    for (;;)
+        (void) pause();
+    return 0;
+}
+
+TEST(what_a_dead_keeper_left_is_swept_by_its_id)
+{
+    csn_cgroup_host host = a_host();
+    csn_cgroup_limits limits = { .controllers = host.controllers, .n_processes = 10 };
+    csn_child_end ending;
+    csn_cgroup cg;
+    int pidfd;
+
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &limits, &cg), 0);
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &limits, &(csn_cgroup){ .n = 0 }), -EEXIST);
+    CHECK(exists(&host, 0));
+    in_group(&cg, stay, &pidfd);
+    csn_cgroup_done(&cg);
+    CHECK_INT(csn_cgroup_sweep(&host, an_id()), 0);
+    CHECK_INT(csn_pidfd_reap(pidfd, false, &ending), 0);
+    CHECK_INT(ending.status, SIGKILL);
+    for (uint32_t i = 0; i < host.n_hierarchies; i++)
+        CHECK(!exists(&host, i));
+    CHECK_INT(csn_cgroup_sweep(&host, an_id()), 0); /* nothing left: fine */
+}
+
+TEST(a_name_that_is_a_path_is_refused)
+{
+    csn_cgroup_host host = a_host();
+    csn_cgroup cg;
+
+    CHECK_INT(csn_cgroup_create(&host, "../x", &(csn_cgroup_limits){ .n_processes = 1 }, &cg), -EINVAL);
+    CHECK_INT(csn_cgroup_create(&host, "", &(csn_cgroup_limits){ .n_processes = 1 }, &cg), -EINVAL);
+}
+
+static int burn(void)
+{
+    int64_t end = csn_now_ns() + 500 * CSN_NS_PER_MS;
+
+    while (csn_now_ns() < end)
+        continue;
+    return 0;
+}
+
+TEST(the_cpu_quota_holds)
+{
+    csn_cgroup_host host = a_host();
+    csn_cgroup_limits limits = { .controllers = CSN_CG_LIMITS | CSN_CG_CPUACCT, .cpu_milli = 200 };
+    csn_cgroup_usage usage;
+    csn_cgroup cg;
+    int pidfd;
+
+    if (!(host.controllers & CSN_CG_CPUACCT))
+        SKIP("no cpu accounting");
+    csn_test_defer(sweep, &host);
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &limits, &cg), 0);
+    CHECK_INT(csn_cgroup_finish(&cg, &limits), 0);
+    in_group(&cg, burn, &pidfd);
+    CHECK_INT(csn_pidfd_reap(pidfd, false, NULL), 0);
+    CHECK_INT(csn_cgroup_usage_read(&cg, &usage), 0);
+    csn_test_note("%llu us of 500 ms at a fifth of a core", (unsigned long long) usage.cpu_usec);
+    CHECK(usage.cpu_usec > 20000 && usage.cpu_usec < 250000);
+    CHECK(usage.n_throttled > 0);
+    CHECK_INT(csn_cgroup_update(&cg, &(csn_cgroup_limits){ .cpu_milli = 500, .memory_bytes = 64 * MIB }), 0);
+    CHECK_INT(csn_cgroup_remove(&cg), 0);
+}
+
+static int open_devices(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int kmsg = open("/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    return (null >= 0 ? 1 : 0) | (kmsg >= 0 ? 2 : 0);
+}
+
+TEST(only_harmless_devices_open_in_the_group)
+{
+    csn_cgroup_host host = a_host();
+    csn_cgroup_limits limits = { .controllers = CSN_CG_DEVICES, .n_processes = 4 };
+    csn_child_end ending;
+    csn_cgroup cg;
+    int pidfd;
+
+    if (!(host.controllers & CSN_CG_DEVICES) || open_devices() != 3)
+        SKIP("no devices controller, or no /dev/kmsg to try");
+    csn_test_defer(sweep, &host);
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &limits, &cg), 0);
+    CHECK_INT(csn_cgroup_deny_devices(&cg), 0);
+    in_group(&cg, open_devices, &pidfd);
+    CHECK_INT(csn_pidfd_reap(pidfd, false, &ending), 0);
+    CHECK_INT(ending.status, 1);
+    CHECK_INT(csn_cgroup_remove(&cg), 0);
+}
+
+/* The v2 part of a hybrid host has no controllers, but groups, birth inside, freezing and killing. */
+TEST(on_v2_a_child_is_born_in_the_group_frozen_and_killed)
+{
+    csn_cgroup_host host = { .rung = CSN_CGROUP_V2, .controllers = CSN_CG_FREEZER, .n_hierarchies = 1 };
+    csn_cgroup_hierarchy *h = &host.hierarchies[0];
+    csn_child_end ending;
+    csn_cgroup cg;
+    int pidfd;
+
+    h->controllers = CSN_CG_FREEZER;
+    (void) snprintf(h->path, sizeof(h->path), "/sys/fs/cgroup/unified");
+    if (access("/sys/fs/cgroup/unified/cgroup.procs", W_OK) < 0)
+        (void) snprintf(h->path, sizeof(h->path), "/sys/fs/cgroup");
+    if (access("/sys/fs/cgroup/cgroup.procs", W_OK) < 0 &&
+        access("/sys/fs/cgroup/unified/cgroup.procs", W_OK) < 0)
+        SKIP("no writable cgroup v2 tree");
+    csn_test_defer(sweep, &host);
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &cg), 0);
+    in_group(&cg, stay, &pidfd);
+    CHECK_INT(csn_cg_signal_all(cg.in[0].dir_fd, cg.id, 0), 1);
+    CHECK_INT(csn_cgroup_freeze(&cg), 0);
+    CHECK_INT(csn_cgroup_kill(&cg), 0);
+    CHECK_INT(csn_pidfd_reap(pidfd, false, &ending), 0);
+    CHECK_INT(ending.status, SIGKILL);
+    CHECK_INT(csn_cgroup_remove(&cg), 0);
+}
+
+static void make_file(int dir, const char *name)
+{
+    csn_auto(fd) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    CHECK(fd >= 0);
+}
+
+static const char *content(int dir, const char *name)
+{
+    static char text[64];
+    csn_auto(fd) int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = csn_read_all(fd, text, sizeof(text) - 1);
+
+    CHECK(n >= 0);
+    text[n] = '\0';
+    return text;
+}
+
+TEST(v2_limits_are_written_as_the_kernel_reads_them)
+{
+    csn_cgroup_limits limits = {
+        .memory_bytes = 64 * MIB, .n_processes = 20, .cpu_milli = 1500, .cpu_weight = 50,
+    };
+    csn_auto(fd) int dir = open(csn_test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    static const char *const files[] = { "memory.max", "memory.swap.max", "memory.oom.group",
+                                         "pids.max",   "cpu.max",         "cpu.weight" };
+
+    for (size_t i = 0; i < CSN_COUNT(files); i++)
+        make_file(dir, files[i]);
+    CHECK_INT(csn_cg_v2_limit(dir, CSN_CG_LIMITS, &limits), 0);
+    CHECK_INT(csn_cg_v2_finish(dir, CSN_CG_LIMITS, &limits), 0);
+    CHECK_STR(content(dir, "memory.max"), "67108864");
+    CHECK_STR(content(dir, "memory.swap.max"), "0");
+    CHECK_STR(content(dir, "memory.oom.group"), "0");
+    CHECK_STR(content(dir, "pids.max"), "20");
+    CHECK_STR(content(dir, "cpu.max"), "150000 100000");
+    CHECK_STR(content(dir, "cpu.weight"), "50");
+}
+
+TEST(how_long_it_takes)
+{
+    csn_cgroup_host host = a_host();
+    csn_cgroup_limits limits = { .memory_bytes = 64 * MIB, .n_processes = 20, .cpu_milli = 1000 };
+    int64_t probe = csn_now_ns(), create = 0, finish = 0, gone = 0;
+    csn_cgroup cg;
+
+    csn_test_defer(sweep, &host);
+    CHECK_INT(csn_cgroup_probe(&host), 0);
+    probe = csn_now_ns() - probe;
+    for (int i = 0; i < 50; i++) {
+        int64_t t = csn_now_ns();
+        CHECK_INT(csn_cgroup_create(&host, an_id(), &limits, &cg), 0);
+        int64_t u = csn_now_ns();
+        CHECK_INT(csn_cgroup_finish(&cg, &limits), 0);
+        int64_t v = csn_now_ns();
+        CHECK_INT(csn_cgroup_remove(&cg), 0);
+        gone += csn_now_ns() - v;
+        finish += v - u;
+        create += u - t;
+    }
+    csn_test_note("probe %lld us, create %lld us, finish %lld us, remove %lld us",
+                  (long long) probe / 1000, (long long) create / 50000,
+                  (long long) finish / 50000, (long long) gone / 50000);
+}
