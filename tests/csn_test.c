@@ -72,7 +72,7 @@ static _Noreturn void leave(int status)
     _exit(status);
 }
 
-static void print_note(const char *fmt, va_list args)
+__attribute__((format(printf, 1, 0))) static void print_note(const char *fmt, va_list args)
 {
     char text[2048];
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_INPUT (1 << 20)
+#define MAX_BYTES (1 << 20)
 #define N_CHANGED 200
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -47,9 +47,9 @@ static void feed_changed(uint8_t *data, size_t size)
 
 static int replay(int dir, const char *name)
 {
-    uint8_t *data = malloc(MAX_INPUT);
+    uint8_t *data = malloc(MAX_BYTES);
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-    ssize_t n = data && fd >= 0 ? read(fd, data, MAX_INPUT) : -1;
+    ssize_t n = data && fd >= 0 ? read(fd, data, MAX_BYTES) : -1;
 
     if (n >= 0) {
         feed(data, (size_t) n);

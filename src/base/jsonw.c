@@ -44,7 +44,7 @@ static bool begin_value(csn_jw *w)
 {
     bool in_object = w->depth > 0 && (w->is_object & level_bit(w));
 
-    if (w->done || (in_object && !w->after_key)) {
+    if ((w->depth == 0 && w->done) || (in_object && !w->after_key)) {
         misuse(w);
         return false;
     }

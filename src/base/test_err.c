@@ -1,8 +1,7 @@
-#include "csn_test.h"
-
 #include <errno.h>
 
 #include "base/err.h"
+#include "csn_test.h"
 
 TEST(a_failure_says_what_and_returns_the_code)
 {
