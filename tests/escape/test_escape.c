@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host's side of the attacks. Without arguments: every attempt from inside a complete sandbox must be contained.
+ * With --walls-off (test builds): for every attempt the walls that its row names are switched off, all of them, and the
+ * attempt must then succeed; otherwise the first half proves nothing about those walls. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <caisson.h>
+
+#include "attack.h"
+
+enum { ATTACKS_MAX = 512, SHM_KEY = 0x43534e31 };
+
+struct row {
+    char name[64], requirement[48];
+    uint32_t walls, needs;
+};
+
+static struct row rows[ATTACKS_MAX];
+static size_t n_rows;
+static int n_tests, n_failed;
+static const char *program;
+
+static struct {
+    char dir[64], file[96], abstract[48];
+    int tcp, unix_socket, shm, port;
+    pid_t process;
+    char words[16][160];
+    const char *argv[24];
+} planted;
+
+static void result(int ok, const char *name, const char *what, const char *why)
+{
+    printf("%sok %d - %s: %s%s%s\n", ok ? "" : "not ", ++n_tests, name, what, *why ? " # " : "", why);
+    n_failed += !ok;
+}
+
+static void skipped(const char *name, const char *why)
+{
+    int must = getenv("CSN_MUST_RUN") != NULL && strstr(why, "privileged") == NULL;
+    printf("%sok %d - %s # SKIP %s\n", must ? "not " : "", ++n_tests, name, why);
+    n_failed += must;
+}
+
+static long ns_inode(const char *name)
+{
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
+    return stat(path, &st) == 0 ? (long) st.st_ino : 0;
+}
+
+static void plant_listeners(void)
+{
+    struct sockaddr_in in = { .sin_family = AF_INET };
+    socklen_t len = sizeof(in);
+    planted.tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bind(planted.tcp, (struct sockaddr *) &in, sizeof(in));
+    listen(planted.tcp, 64);
+    getsockname(planted.tcp, (struct sockaddr *) &in, &len);
+    planted.port = ntohs(in.sin_port);
+
+    struct sockaddr_un un = { .sun_family = AF_UNIX };
+    int n = snprintf(planted.abstract, sizeof(planted.abstract), "csn-canary-%d", getpid());
+    memcpy(un.sun_path + 1, planted.abstract, (size_t) n);
+    planted.unix_socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bind(planted.unix_socket, (struct sockaddr *) &un,
+         (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) n));
+    listen(planted.unix_socket, 64);
+}
+
+static void plant_file(void)
+{
+    /* Not below /tmp, /var/tmp, /run or a home: those are private inside whatever the root is. */
+    snprintf(planted.dir, sizeof(planted.dir), "%s", geteuid() == 0 ? "/srv/csn-canary-XXXXXX" : "/tmp/csn-canary-XXXXXX");
+    if (!mkdtemp(planted.dir)) {
+        perror(planted.dir);
+        exit(1);
+    }
+    chmod(planted.dir, 0755);
+    snprintf(planted.file, sizeof(planted.file), "%s/secret", planted.dir);
+    int fd = open(planted.file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, "canary-of-the-host\n", 19) != 19)
+        exit(1);
+    close(fd);
+}
+
+static void plant(void)
+{
+    static const char *const ns[] = { "net", "ipc", "uts", "pid", "mnt", "user", "cgroup", "time" };
+    size_t n = 0;
+
+    plant_file();
+    plant_listeners();
+    planted.shm = shmget(SHM_KEY, 4096, IPC_CREAT | 0666);
+    planted.process = fork();
+    if (planted.process == 0) {
+        prctl(PR_SET_NAME, "csn-canary");
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    setenv("CSN_CANARY_SECRET", "of-the-engine", 1);
+    snprintf(planted.words[n++], sizeof(planted.words[0]), "file=%s", planted.file);
+    snprintf(planted.words[n++], sizeof(planted.words[0]), "text=canary-of-the-host");
+    snprintf(planted.words[n++], sizeof(planted.words[0]), "abstract=%s", planted.abstract);
+    snprintf(planted.words[n++], sizeof(planted.words[0]), "port=%d", planted.port);
+    for (size_t i = 0; i < sizeof(ns) / sizeof(ns[0]); i++)
+        snprintf(planted.words[n++], sizeof(planted.words[0]), "%s=%ld", ns[i], ns_inode(ns[i]));
+    planted.argv[0] = "/home/daytona/attacks";
+    planted.argv[1] = "run";
+    for (size_t i = 0; i < n; i++)
+        planted.argv[3 + i] = planted.words[i];
+}
+
+static void uproot(void)
+{
+    unlink(planted.file);
+    rmdir(planted.dir);
+    close(planted.tcp);
+    close(planted.unix_socket);
+    if (planted.shm >= 0)
+        shmctl(planted.shm, IPC_RMID, NULL);
+    kill(planted.process, SIGKILL);
+    waitpid(planted.process, NULL, 0);
+}
+
+static void read_table(void)
+{
+    int p[2];
+    if (pipe2(p, O_CLOEXEC) < 0)
+        exit(1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(p[1], 1);
+        execl(program, program, "list", (char *) NULL);
+        _exit(127);
+    }
+    close(p[1]);
+    FILE *f = fdopen(p[0], "r");
+    char line[256];
+    while (n_rows < ATTACKS_MAX && fgets(line, sizeof(line), f)) {
+        struct row *r = &rows[n_rows];
+        if (sscanf(line, "%63[^\t]\t%47[^\t]\t%u\t%u", r->name, r->requirement, &r->walls, &r->needs) == 4)
+            n_rows++;
+    }
+    fclose(f);
+    waitpid(pid, NULL, 0);
+}
+
+static csn_sandbox *a_sandbox(csn_engine *engine, uint32_t walls_off, csn_error *err)
+{
+    csn_sandbox_options o = { .size = sizeof(o), .is_ephemeral = 1, .walls_off = walls_off };
+    csn_sandbox *box = NULL;
+    int fd;
+
+    if (csn_sandbox_create(engine, &o, &box, err) < 0)
+        return NULL;
+    fd = open(program, O_RDONLY | O_CLOEXEC);
+    int r = csn_file_put_fd(box, planted.argv[0], fd, 0755, NULL, err);
+    close(fd);
+    if (r < 0) {
+        csn_sandbox_delete(box, NULL);
+        return csn_sandbox_free(box);
+    }
+    return box;
+}
+
+/* The attempt's verdict, or -1 and a reason. */
+static int attempt(csn_sandbox *box, const struct row *row, char *why, size_t why_size)
+{
+    csn_error err = { 0 };
+    csn_run_result run = { 0 };
+    csn_process_options o = { .size = sizeof(o), .argv = planted.argv, .timeout_ms = 20000 };
+
+    planted.argv[2] = row->name;
+    if (csn_run(box, &o, &run, &err) < 0) {
+        snprintf(why, why_size, "%s", err.message);
+        return -1;
+    }
+    int verdict = run.receipt.ended == CSN_ENDED_EXIT ? run.receipt.exit_code : -1;
+    if (verdict < 0)
+        snprintf(why, why_size, "ended by %s", csn_ending_name(run.receipt.ended));
+    else
+        snprintf(why, why_size, "%.*s", (int) strcspn(run.merged, "\n"), run.merged);
+    csn_run_result_done(&run);
+    return verdict;
+}
+
+static void all_walls_up(csn_engine *engine)
+{
+    csn_error err = { 0 };
+    csn_sandbox *box = NULL;
+    for (size_t i = 0; i < n_rows; i++) {
+        char why[256] = "";
+        if (!box && !(box = a_sandbox(engine, 0, &err))) {
+            result(0, rows[i].name, "no sandbox", err.message);
+            return;
+        }
+        int verdict = attempt(box, &rows[i], why, sizeof(why));
+        char what[96];
+        snprintf(what, sizeof(what), "contained (%s)", rows[i].requirement);
+        if (verdict == CANNOT_TELL)
+            skipped(rows[i].name, why);
+        else
+            result(verdict == CONTAINED, rows[i].name, what, verdict == CONTAINED ? "" : why);
+        if (verdict < 0) { /* the attempt took its sandbox with it: that is its own sandbox; go on in a new one */
+            csn_sandbox_delete(box, NULL);
+            box = csn_sandbox_free(box);
+        }
+    }
+    if (box)
+        csn_sandbox_delete(box, NULL);
+    csn_sandbox_free(box);
+}
+
+static void walls_down(csn_engine *engine, uint32_t mask)
+{
+    csn_error err = { 0 };
+    csn_sandbox *box = NULL;
+    for (size_t i = 0; i < n_rows; i++) {
+        char why[256] = "";
+        if (rows[i].walls != mask)
+            continue;
+        if ((rows[i].needs & NEEDS_ROOT_ENGINE) && geteuid() != 0) {
+            skipped(rows[i].name, "its walls come down only in a privileged engine");
+            continue;
+        }
+        if (!box && !(box = a_sandbox(engine, mask, &err))) {
+            result(0, rows[i].name, "no sandbox without its walls", err.message);
+            continue;
+        }
+        int verdict = attempt(box, &rows[i], why, sizeof(why));
+        result(verdict == BREACH, rows[i].name, "goes red without its walls", verdict == BREACH ? "" : why);
+        if (verdict < 0) {
+            csn_sandbox_delete(box, NULL);
+            box = csn_sandbox_free(box);
+        }
+    }
+    if (box)
+        csn_sandbox_delete(box, NULL);
+    csn_sandbox_free(box);
+}
+
+static void walls_down_in_turn(csn_engine *engine)
+{
+    for (size_t i = 0; i < n_rows; i++) {
+        size_t first;
+        for (first = 0; rows[first].walls != rows[i].walls; first++)
+            ;
+        if (first == i && rows[i].walls != 0)
+            walls_down(engine, rows[i].walls);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    csn_error err = { 0 };
+    csn_engine *engine = NULL;
+
+    if (argc < 2) {
+        fprintf(stderr, "usage: test_escape ATTACKS-PROGRAM [--walls-off]\n");
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    signal(SIGPIPE, SIG_IGN);
+    program = argv[1];
+    read_table();
+    plant();
+    if (csn_engine_open(NULL, &engine, &err) < 0) {
+        result(0, "engine", "opens", err.message);
+    } else if (argc > 2 && strcmp(argv[2], "--walls-off") == 0) {
+        walls_down_in_turn(engine);
+    } else {
+        size_t n_walled = 0;
+        for (size_t i = 0; i < n_rows; i++)
+            n_walled += rows[i].walls != 0;
+        result(n_walled >= 150, "table", "holds at least 150 attempts that name their walls", "");
+        all_walls_up(engine);
+    }
+    csn_engine_free(engine);
+    uproot();
+    printf("1..%d\n", n_tests);
+    return n_failed ? 1 : 0;
+}
