@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "hostetc.h"
+#include "image.h"
 #include "tree.h"
 
 /* Theory of operation. A host-based sandbox sees the machine's /usr and, for all else, a small tree made here: some
@@ -234,18 +235,26 @@ static int make_layer(int layers_fd, const char *layer, csn_error *err)
     return r;
 }
 
+void csn_hostbase_name(char ret_layer[65])
+{
+    (void) snprintf(ret_layer, 65, "host-%016" PRIx64, csn_hostetc_stamp()); /* fits */
+}
+
 int csn_hostbase_prepare(int state_fd, char ret_layer[65], csn_error *err)
 {
-    csn_auto(fd) int layers_fd = -1, lock_fd = -1;
-    char path[80], layer[32];
+    csn_auto(fd) int layers_fd = -1, hold_fd = -1, lock_fd = -1;
+    char path[96], layer[65];
     int r;
 
-    (void) snprintf(layer, sizeof(layer), "host-%016" PRIx64, csn_hostetc_stamp()); /* fits */
-    (void) snprintf(path, sizeof(path), "layers/%s/root", layer);                   /* fits */
+    csn_hostbase_name(layer);
+    (void) snprintf(path, sizeof(path), "layers/%s/root", layer); /* fits */
     if (faccessat(state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         memcpy(ret_layer, layer, sizeof(layer));
         return CSN_OK;
     }
+    r = csn_layers_hold(state_fd, &hold_fd, err);
+    if (r < 0)
+        return r;
     layers_fd = csn_tree_open_dir(state_fd, "layers", 0700);
     if (layers_fd < 0)
         return csn_fail_sys(err, layers_fd, "open the layers' directory");

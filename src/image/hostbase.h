@@ -4,6 +4,9 @@
 
 #include <caisson/error.h>
 
+/* The name the base layer has now, made or not. */
+void csn_hostbase_name(char ret_layer[65]);
+
 /* Makes layers/host-<stamp> if the machine's sources changed since the last time (or it was never made) and names it in
  * ret_layer. When it is there already this costs eight stat calls. */
 int csn_hostbase_prepare(int state_fd, char ret_layer[65], csn_error *err);

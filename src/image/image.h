@@ -48,12 +48,19 @@ int csn_image_resolve(int state_fd, const char *name, csn_image_ref *ret, csn_er
 int csn_image_put(int state_fd, const char *name, const csn_image_ref *ref, const char *source,
                   csn_error *err);
 
+/* CSN_OK when an image may get this name now; CSN_E_INVALID, CSN_E_EXISTS. */
+int csn_image_check_new_name(int state_fd, const char *name, csn_error *err);
+
 /* 32 random hex digits: a fresh layers/<id>. 0 or -errno. */
 int csn_layer_new_id(char out[33]);
 
 /* Held while a layer is used that no record names yet: from csn_image_resolve() until the box's record is written,
- * from a layer's rename until its image's record. While anybody holds it nothing is swept. Close it to let go. */
+ * from a layer's rename until its image's record; the same for volumes. While anybody holds it nothing is swept and no volume
+ * is removed. Close it to let go. */
 int csn_layers_hold(int state_fd, int *ret_lock_fd, csn_error *err);
+
+/* For those who take away: CSN_E_BUSY while anybody holds the layers. */
+int csn_layers_hold_alone(int state_fd, int *ret_lock_fd, csn_error *err);
 
 /* True when a box needs this layer. */
 typedef bool (*csn_layer_used_fn)(const char *layer, void *user);

@@ -1,0 +1,157 @@
+/* The public verbs that look at images and take them away. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <caisson/image.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "boxes.h"
+#include "engine_view.h"
+#include "image.h"
+#include "names.h"
+#include "record.h"
+#include "tree.h"
+
+static void tell(const char *name, const csn_image_record *rec, csn_image_fn fn, void *user)
+{
+    static const char *const no_env[] = { NULL };
+    csn_image_info info = {
+        .name = name,
+        .source = rec->source,
+        .is_host_based = rec->ref.is_host_based,
+        .n_layers = rec->ref.n_layers + (rec->ref.is_host_based ? 1 : 0),
+        .size_bytes = rec->size_bytes,
+        .created_ms = rec->created_ms,
+        .env = rec->ref.env ? (const char *const *) rec->ref.env : no_env,
+        .cwd = rec->ref.cwd ? rec->ref.cwd : "",
+    };
+
+    fn(&info, user);
+}
+
+/* The machine itself: nothing of it is ours but the small base layer. */
+static int tell_host(int state_fd, csn_image_fn fn, void *user, csn_error *err)
+{
+    csn_auto(image_ref) csn_image_ref ref = CSN_IMAGE_REF_INIT;
+    csn_image_record rec = { .ref = { .is_host_based = 1 }, .source = "host" };
+    csn_tree_count count = { 0, 0 };
+    char path[96];
+    int r;
+
+    r = csn_image_resolve(state_fd, "host", &ref, err);
+    if (r < 0)
+        return r;
+    (void) snprintf(path, sizeof(path), "layers/%s", ref.layers[0]); /* fits */
+    if (csn_tree_measure(state_fd, path, &count) == 0)
+        rec.size_bytes = count.bytes;
+    tell("host", &rec, fn, user);
+    return CSN_OK;
+}
+
+static int tell_image(int state_fd, const char *name, csn_image_fn fn, void *user, csn_error *err)
+{
+    csn_auto(image_record) csn_image_record rec = CSN_IMAGE_RECORD_INIT;
+    int r;
+
+    r = csn_image_record_load(state_fd, name, &rec, err);
+    if (r == CSN_OK)
+        tell(name, &rec, fn, user);
+    return r;
+}
+
+int csn_image_list(csn_engine *engine, csn_image_fn fn, void *user, csn_error *err)
+{
+    csn_auto(names) csn_names names = CSN_NAMES_INIT;
+    int r, state_fd;
+
+    r = csn_engine_check_handle(engine, err);
+    if (r < 0)
+        return r;
+    if (!fn)
+        return csn_fail(err, CSN_E_INVALID, "list images: no callback was given");
+    state_fd = csn_engine_state_fd(engine);
+    r = csn_names_read(state_fd, "images", &names);
+    if (r < 0)
+        return csn_fail_sys(err, r, "list images");
+    r = tell_host(state_fd, fn, user, err);
+    for (size_t i = 0; r == CSN_OK && i < names.n; i++) {
+        r = tell_image(state_fd, names.at[i], fn, user, err);
+        if (r == CSN_E_NOT_FOUND) /* removed meanwhile */
+            r = CSN_OK;
+    }
+    return r;
+}
+
+int csn_image_inspect(csn_engine *engine, const char *name, csn_image_fn fn, void *user,
+                      csn_error *err)
+{
+    int r = csn_engine_check_handle(engine, err);
+
+    if (r < 0)
+        return r;
+    if (!fn || !name)
+        return csn_fail(err, CSN_E_INVALID, "inspect an image: no name or no callback was given");
+    if (csn_streq(name, "host"))
+        return tell_host(csn_engine_state_fd(engine), fn, user, err);
+    return tell_image(csn_engine_state_fd(engine), name, fn, user, err);
+}
+
+/* The name goes first and at once: moved aside, then taken apart. */
+static int drop_record(int state_fd, const char *name, csn_error *err)
+{
+    csn_auto(fd) int images_fd = -1;
+    char gone[48], id[33];
+    int r;
+
+    images_fd = openat(state_fd, "images", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    r = images_fd < 0 ? -errno : csn_layer_new_id(id);
+    if (r < 0)
+        return csn_fail_sys(err, r, "remove image '%s'", name);
+    (void) snprintf(gone, sizeof(gone), ".gone-%s", id); /* fits */
+    if (renameat(images_fd, name, images_fd, gone) < 0)
+        return errno == ENOENT ? csn_fail(err, CSN_E_NOT_FOUND, "no image '%s'", name)
+                               : csn_fail_sys(err, -errno, "remove image '%s'", name);
+    (void) csn_tree_remove(images_fd, gone); /* what stays is taken by the next sweep */
+    return CSN_OK;
+}
+
+static int check_idle(int state_fd, const char *name, csn_error *err)
+{
+    uint32_t n_boxes = 0;
+    int r;
+
+    r = csn_boxes_with_image(state_fd, name, &n_boxes, err);
+    if (r < 0)
+        return csn_fail_in(err, r, "remove image '%s'", name);
+    if (n_boxes > 0)
+        return csn_fail(err, CSN_E_BUSY, "image '%s' is used by %u sandbox%s: delete %s first", name,
+                        n_boxes, n_boxes == 1 ? "" : "es", n_boxes == 1 ? "it" : "them");
+    return CSN_OK;
+}
+
+int csn_image_remove(csn_engine *engine, const char *name, csn_error *err)
+{
+    csn_auto(image_record) csn_image_record rec = CSN_IMAGE_RECORD_INIT;
+    int r, state_fd;
+
+    r = csn_engine_check_handle(engine, err);
+    if (r < 0)
+        return r;
+    if (!name || csn_streq(name, "host"))
+        return csn_fail(err, CSN_E_INVALID, "image 'host' is this machine itself: it can't be removed");
+    state_fd = csn_engine_state_fd(engine);
+    r = csn_image_record_load(state_fd, name, &rec, err);
+    if (r == CSN_E_INVALID || r == CSN_E_NOT_FOUND) /* a broken record may go */
+        return r;
+    r = check_idle(state_fd, name, err);
+    if (r == CSN_OK)
+        r = drop_record(state_fd, name, err);
+    if (r == CSN_OK)
+        (void) csn_layer_sweep(state_fd, NULL, NULL, NULL, NULL); /* what stays goes with a later one */
+    return r;
+}

@@ -1,0 +1,226 @@
+/* Volumes: volumes/<name>/{volume.json,data/}. A volume is born under a temporary name and renamed; it goes the other
+ * way. What sandboxes write lies in data/, which this file opens, counts and removes, but never reads. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <caisson/volume.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "boxes.h"
+#include "engine_view.h"
+#include "image.h"
+#include "names.h"
+#include "tree.h"
+
+enum { RECORD_MAX = 64 << 10, USER_ID = 1000 };
+
+static int check_name(const char *name, csn_error *err)
+{
+    if (name && csn_is_name(name))
+        return CSN_OK;
+    return csn_fail(err, CSN_E_INVALID,
+                    "'%.80s' is no name for a volume: 1 to 64 of A-Z a-z 0-9 . _ -",
+                    name ? name : "");
+}
+
+/* With privilege the data are uid 1000's on disk and, through an idmapped mount, inside. */
+static int make_data(int dirfd)
+{
+    csn_auto(fd) int fd = -1;
+
+    fd = csn_tree_open_dir(dirfd, "data", 0755);
+    if (fd < 0)
+        return fd;
+    if (fchmod(fd, 0755) < 0)
+        return -errno;
+    return geteuid() == 0 && fchown(fd, USER_ID, USER_ID) < 0 ? -errno : 0;
+}
+
+static int fill(int dirfd, const char *name)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    csn_jw w = CSN_JW_INIT(&text, true);
+    int r;
+
+    csn_jw_begin_object(&w);
+    csn_jw_kstr(&w, "name", name);
+    csn_jw_kint(&w, "created_ms", csn_wall_ms());
+    csn_jw_end_object(&w);
+    csn_buf_putc(&text, '\n');
+    if (text.error < 0)
+        return text.error;
+    r = make_data(dirfd);
+    return r < 0 ? r : csn_write_file_atomic(dirfd, "volume.json", text.data, text.len, 0600, true);
+}
+
+static int make_volume(int volumes_fd, const char *name)
+{
+    csn_auto(fd) int fd = -1;
+    char tmp[48], id[33];
+    int r;
+
+    r = csn_layer_new_id(id);
+    if (r < 0)
+        return r;
+    (void) snprintf(tmp, sizeof(tmp), ".tmp-%s", id); /* fits */
+    fd = csn_tree_open_dir(volumes_fd, tmp, 0700);
+    if (fd < 0)
+        return fd;
+    r = fill(fd, name);
+    /* rename() onto a directory that isn't empty fails: a name is given once */
+    if (r == 0 && renameat(volumes_fd, tmp, volumes_fd, name) < 0)
+        r = errno == ENOTEMPTY ? -EEXIST : -errno;
+    if (r < 0)
+        (void) csn_tree_remove(volumes_fd, tmp); /* the first mistake is the one to report */
+    else
+        (void) fsync(volumes_fd); /* best effort */
+    return r;
+}
+
+int csn_volume_create(csn_engine *engine, const char *name, csn_error *err)
+{
+    csn_auto(fd) int hold = -1, volumes_fd = -1;
+    int r, state_fd;
+
+    r = csn_engine_check_handle(engine, err);
+    if (r == CSN_OK)
+        r = check_name(name, err);
+    if (r < 0)
+        return r;
+    state_fd = csn_engine_state_fd(engine);
+    r = csn_layers_hold(state_fd, &hold, err);
+    if (r < 0)
+        return r;
+    volumes_fd = csn_tree_open_dir(state_fd, "volumes", 0700);
+    r = volumes_fd < 0 ? volumes_fd : make_volume(volumes_fd, name);
+    if (r == -EEXIST)
+        return csn_fail(err, CSN_E_EXISTS, "a volume '%s' exists already", name);
+    return r < 0 ? csn_fail_sys(err, r, "create volume '%s'", name) : CSN_OK;
+}
+
+static int load(int state_fd, const char *name, csn_volume_info *ret, csn_error *err)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    csn_auto(json) csn_json *doc = NULL;
+    char path[96];
+    int r;
+
+    (void) snprintf(path, sizeof(path), "volumes/%s/volume.json", name); /* fits */
+    r = csn_read_file(state_fd, path, &text, RECORD_MAX);
+    if (r == -ENOENT)
+        return csn_fail(err, CSN_E_NOT_FOUND, "no volume '%s'", name);
+    if (r == 0)
+        r = csn_json_parse(text.data, text.len, &doc, NULL);
+    if (r < 0)
+        return csn_fail_sys(err, r, "read the record of volume '%s'", name);
+    *ret = (csn_volume_info){ .name = name,
+                              .created_ms = csn_json_get_int(doc, "created_ms", 0),
+                              .size_bytes = -1,
+                              .n_files = -1 };
+    return csn_boxes_with_volume(state_fd, name, &ret->n_users, err);
+}
+
+int csn_volume_list(csn_engine *engine, csn_volume_fn fn, void *user, csn_error *err)
+{
+    csn_auto(names) csn_names names = CSN_NAMES_INIT;
+    int r, state_fd;
+
+    r = csn_engine_check_handle(engine, err);
+    if (r < 0)
+        return r;
+    if (!fn)
+        return csn_fail(err, CSN_E_INVALID, "list volumes: no callback was given");
+    state_fd = csn_engine_state_fd(engine);
+    r = csn_names_read(state_fd, "volumes", &names);
+    if (r < 0)
+        return csn_fail_sys(err, r, "list volumes");
+    for (size_t i = 0; i < names.n; i++) {
+        csn_volume_info info;
+
+        r = load(state_fd, names.at[i], &info, err);
+        if (r == CSN_E_NOT_FOUND) /* removed meanwhile */
+            continue;
+        if (r < 0)
+            return r;
+        fn(&info, user);
+    }
+    return CSN_OK;
+}
+
+int csn_volume_inspect(csn_engine *engine, const char *name, csn_volume_fn fn, void *user,
+                       csn_error *err)
+{
+    csn_tree_count count = { 0, 0 };
+    csn_volume_info info;
+    char path[96];
+    int r, state_fd;
+
+    r = csn_engine_check_handle(engine, err);
+    if (r == CSN_OK)
+        r = check_name(name, err);
+    if (r < 0)
+        return r;
+    if (!fn)
+        return csn_fail(err, CSN_E_INVALID, "inspect a volume: no callback was given");
+    state_fd = csn_engine_state_fd(engine);
+    r = load(state_fd, name, &info, err);
+    if (r < 0)
+        return r;
+    (void) snprintf(path, sizeof(path), "volumes/%s/data", name); /* fits */
+    r = csn_tree_measure(state_fd, path, &count);
+    if (r < 0)
+        return csn_fail_sys(err, r, "count volume '%s'", name);
+    info.size_bytes = count.bytes;
+    info.n_files = count.n_files;
+    fn(&info, user);
+    return CSN_OK;
+}
+
+static int drop_volume(int state_fd, const char *name, csn_error *err)
+{
+    csn_auto(fd) int volumes_fd = -1;
+    char gone[48], id[33];
+    int r;
+
+    volumes_fd = openat(state_fd, "volumes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    r = volumes_fd < 0 ? -errno : csn_layer_new_id(id);
+    if (r < 0)
+        return csn_fail_sys(err, r, "remove volume '%s'", name);
+    (void) snprintf(gone, sizeof(gone), ".gone-%s", id); /* fits */
+    if (renameat(volumes_fd, name, volumes_fd, gone) < 0)
+        return csn_fail_sys(err, -errno, "remove volume '%s'", name);
+    r = csn_tree_remove(volumes_fd, gone);
+    return r < 0 ? csn_fail_sys(err, r, "remove the files of volume '%s'", name) : CSN_OK;
+}
+
+int csn_volume_remove(csn_engine *engine, const char *name, csn_error *err)
+{
+    csn_auto(fd) int alone = -1; /* so that no sandbox with it is being made */
+    csn_volume_info info;
+    int r, state_fd;
+
+    r = csn_engine_check_handle(engine, err);
+    if (r == CSN_OK)
+        r = check_name(name, err);
+    if (r < 0)
+        return r;
+    state_fd = csn_engine_state_fd(engine);
+    r = csn_layers_hold_alone(state_fd, &alone, err);
+    if (r == CSN_OK)
+        r = load(state_fd, name, &info, err);
+    if (r < 0)
+        return csn_fail_in(err, r, "remove volume '%s'", name);
+    if (info.n_users > 0)
+        return csn_fail(err, CSN_E_BUSY, "volume '%s' is mounted by %u sandbox%s: delete %s first",
+                        name, info.n_users, info.n_users == 1 ? "" : "es",
+                        info.n_users == 1 ? "it" : "them");
+    return drop_volume(state_fd, name, err);
+}
