@@ -62,10 +62,13 @@ static inline csn_list *csn_list_first(csn_list *head)
 /* The first node taken out of the list, or NULL. */
 static inline csn_list *csn_list_pop(csn_list *head)
 {
-    csn_list *node = csn_list_first(head);
+    csn_list *node = head->next;
 
-    if (node)
-        csn_list_remove(node);
+    if (node == head)
+        return NULL;
+    head->next = node->next;
+    head->next->prev = head;
+    csn_list_init(node);
     return node;
 }
 

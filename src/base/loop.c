@@ -209,7 +209,7 @@ static int set_timer_fd(csn_loop *loop)
 int csn_timer_set(csn_loop *loop, csn_timer *timer, int64_t deadline_ns, csn_timer_cb *cb,
                   void *user)
 {
-    csn_list *at = loop->timers.prev;
+    csn_list *at;
 
     csn_timer_cancel(timer);
     if (deadline_ns == CSN_NO_DEADLINE)
