@@ -55,7 +55,7 @@ static struct {
     int n_inner;
 } out;
 
-static void fail(const char *fmt, ...)
+__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *fmt, ...)
 {
     va_list args;
 
@@ -119,7 +119,7 @@ static void if_any(const uint32_t *values, size_t n, int then, int otherwise)
 
 static void block_flags(enum csn_rule rule, uint32_t bits)
 {
-    here(rule);
+    here((int) rule);
     load(ARG(0));
     if_bits(bits, CSN_RULE_REFUSE, CSN_RULE_ALLOW);
 }

@@ -55,10 +55,13 @@ enum csn_target {
 };
 
 /* Resolves `path` below `root_fd` without following a symlink (R7) and makes what is missing.
- * *ret_fd is an O_PATH descriptor. -ELOOP: there is a symlink in it. */
+ * *ret_fd is an O_PATH descriptor. -ELOOP: there is a symlink in it. AT_FDCWD as `root_fd` means our
+ * own tree, where "/" is "/" and nothing is made. */
 int csn_target_open(int root_fd, const char *path, enum csn_target kind, int *ret_fd);
 
-/* Puts `mount_fd` there. `mount_fd` stays open and usable as a directory. */
+/* Puts `mount_fd` there. `mount_fd` stays open and usable as a directory. Before Linux 6.15 `root_fd`
+ * must itself be attached somewhere: attach the root first, over "/" of a private mount namespace
+ * if there is no better place (csn_pivot_into() takes it from there). */
 int csn_mount_attach(int mount_fd, int root_fd, const char *path, enum csn_target kind);
 
 /* Clones src_dirfd/src, sets `attr` and attaches it at root_fd/path: a bind mount. */

@@ -21,7 +21,7 @@ static int open_beneath(int dirfd, const char *path, int flags)
 {
     struct csn_open_how how = {
         .flags = (uint64_t) (unsigned) (flags | O_PATH | O_CLOEXEC),
-        .resolve = RESOLVE,
+        .resolve = dirfd == AT_FDCWD ? RESOLVE & ~CSN_RESOLVE_IN_ROOT : RESOLVE,
     };
     int fd = -1;
 
@@ -100,7 +100,7 @@ int csn_target_open(int root_fd, const char *path, enum csn_target kind, int *re
     if (path[0] == '\0')
         return -EINVAL;
     int fd = open_beneath(root_fd, path, kind == CSN_TARGET_DIR ? O_DIRECTORY : 0);
-    if (fd == -ENOENT && kind != CSN_TARGET_EXISTING)
+    if (fd == -ENOENT && kind != CSN_TARGET_EXISTING && root_fd != AT_FDCWD)
         return make_target(root_fd, path, kind, ret_fd);
     if (fd < 0)
         return fd;
