@@ -1,0 +1,279 @@
+#include "out.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/utf8.h"
+
+static bool json_wanted;
+static bool json_printed;
+
+void cli_want_json(bool on)
+{
+    json_wanted = on;
+}
+
+bool cli_json_wanted(void)
+{
+    return json_wanted;
+}
+
+/* Like csn_write_all, but also content with a descriptor somebody else made non-blocking. */
+int cli_write(int fd, const void *data, size_t len)
+{
+    const char *at = data;
+
+    while (len > 0) {
+        ssize_t n = csn_write(fd, at, len);
+
+        if (n == -EAGAIN) {
+            struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+            (void) poll(&p, 1, -1); /* the next write tells what is wrong */
+            continue;
+        }
+        if (n < 0)
+            return (int) n;
+        at += n;
+        len -= (size_t) n;
+    }
+    return 0;
+}
+
+int cli_print(const csn_buf *text)
+{
+    int r = text->error;
+
+    if (r < 0)
+        cli_out_of_memory();
+    r = cli_write(STDOUT_FILENO, text->data, text->len);
+    if (r < 0 && r != -EPIPE)
+        cli_note("write to standard output: %s", csn_strerror(r));
+    return r;
+}
+
+void cli_put_safe(csn_buf *out, const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n\t");
+
+        (void) csn_escape_terminal(text, n, out);
+        text += n;
+        if (*text)
+            csn_buf_printf(out, "\\x%02x", (unsigned) (unsigned char) *text++);
+    }
+}
+
+static void say(const csn_buf *line)
+{
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+
+    csn_buf_puts(&out, "caisson: ");
+    cli_put_safe(&out, line->data);
+    csn_buf_putc(&out, '\n');
+    (void) cli_write(STDERR_FILENO, out.data, out.len); /* nobody left to tell */
+}
+
+void cli_note(const char *fmt, ...)
+{
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+    va_list args;
+
+    va_start(args, fmt);
+    csn_buf_vprintf(&line, fmt, args);
+    va_end(args);
+    say(&line);
+}
+
+void cli_out_of_memory(void)
+{
+    static const char text[] = "caisson: out of memory\n";
+
+    (void) !write(STDERR_FILENO, text, sizeof(text) - 1);
+    _exit(CLI_ENGINE);
+}
+
+static void complain_in_json(const char *code_name, const char *text, const char *remedy)
+{
+    csn_auto(buf) csn_buf doc = CSN_BUF_INIT;
+    csn_jw w = CSN_JW_INIT(&doc, true);
+
+    csn_jw_begin_object(&w);
+    csn_jw_key(&w, "error");
+    csn_jw_begin_object(&w);
+    csn_jw_kstr(&w, "code", code_name);
+    csn_jw_kstr(&w, "message", text);
+    if (remedy)
+        csn_jw_kstr(&w, "remedy", remedy);
+    csn_jw_end_object(&w);
+    csn_jw_end_object(&w);
+    (void) cli_print_json(&doc);
+}
+
+void cli_complain(const char *code_name, const char *text, const char *remedy)
+{
+    cli_note("%s", text);
+    if (remedy) {
+        csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+
+        csn_buf_puts(&line, "  try: ");
+        cli_put_safe(&line, remedy);
+        csn_buf_putc(&line, '\n');
+        (void) cli_write(STDERR_FILENO, line.data, line.len); /* nobody left to tell */
+    }
+    if (json_wanted && !json_printed)
+        complain_in_json(code_name, text, remedy);
+}
+
+/* One way on for each kind of refusal; the library's message says what, this says how. */
+static const char *remedy_of(const csn_error *err)
+{
+    switch (err->code) {
+    case CSN_E_UNSUPPORTED:
+        return "caisson doctor";
+    case CSN_E_NOT_FOUND:
+        if (strstr(err->message, "image '"))
+            return "caisson image ls";
+        if (strstr(err->message, "volume '"))
+            return "caisson volume ls";
+        return strstr(err->message, "sandbox '") ? "caisson ls" : NULL;
+    case CSN_E_LOST:
+        return "caisson gc, then caisson ls";
+    default:
+        return NULL;
+    }
+}
+
+int cli_fail(const csn_error *err, const char *fmt, ...)
+{
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+    va_list args;
+
+    if (fmt) {
+        va_start(args, fmt);
+        csn_buf_vprintf(&line, fmt, args);
+        va_end(args);
+        csn_buf_puts(&line, ": ");
+    }
+    csn_buf_puts(&line, err->message[0] ? err->message : csn_error_name(err->code));
+    cli_complain(csn_error_name(err->code), line.data, remedy_of(err));
+    return CLI_ENGINE;
+}
+
+int cli_fail_with(int code, const char *remedy, const char *fmt, ...)
+{
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+    va_list args;
+
+    va_start(args, fmt);
+    csn_buf_vprintf(&line, fmt, args);
+    va_end(args);
+    cli_complain(csn_error_name(code), line.data, remedy);
+    return CLI_ENGINE;
+}
+
+bool cli_is_terminal(int fd)
+{
+    return isatty(fd) == 1;
+}
+
+bool cli_has_color(int fd)
+{
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+
+    return cli_is_terminal(fd) && !(no_color && *no_color) && term && !csn_streq(term, "dumb");
+}
+
+static size_t terminal_size(bool rows)
+{
+    struct winsize size;
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) < 0)
+        return 0;
+    return rows ? size.ws_row : size.ws_col;
+}
+
+size_t cli_columns(void)
+{
+    const char *text = getenv("COLUMNS");
+    size_t columns = terminal_size(false);
+    uint64_t asked;
+
+    if (text && csn_parse_u64(csn_str_of(text), &asked) == 0 && asked >= 20 && asked <= 1000)
+        return (size_t) asked;
+    return columns >= 20 ? columns : 80;
+}
+
+size_t cli_rows(void)
+{
+    size_t rows = terminal_size(true);
+
+    return rows >= 4 ? rows : 24;
+}
+
+size_t cli_width(const char *text, size_t len)
+{
+    size_t width = 0;
+
+    while (len > 0) {
+        unsigned c;
+        int n = csn_utf8_next(text, len, &c);
+        size_t step = n > 0 ? (size_t) n : 1;
+
+        text += step;
+        len -= step;
+        width++;
+    }
+    return width;
+}
+
+static void put_base64(csn_buf *out, const char *data, size_t len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *at = (const unsigned char *) data;
+
+    for (; len > 0; at += 3) {
+        size_t n = len < 3 ? len : 3;
+        unsigned v = (unsigned) at[0] << 16 | (n > 1 ? (unsigned) at[1] << 8 : 0) |
+                     (n > 2 ? (unsigned) at[2] : 0);
+        char four[4] = { digits[v >> 18], digits[v >> 12 & 63], n > 1 ? digits[v >> 6 & 63] : '=',
+                         n > 2 ? digits[v & 63] : '=' };
+
+        csn_buf_append(out, four, sizeof(four));
+        len -= n;
+    }
+}
+
+void cli_jw_bytes(csn_jw *w, const char *key, const char *data, size_t len)
+{
+    csn_auto(buf) csn_buf coded = CSN_BUF_INIT_MAX((size_t) 1 << 30);
+    char second[64];
+
+    csn_jw_key(w, key);
+    csn_jw_string(w, data, len);
+    if (csn_utf8_valid(data, len))
+        return;
+    put_base64(&coded, data, len);
+    if (coded.error < 0)
+        cli_out_of_memory();
+    (void) snprintf(second, sizeof(second), "%s_base64", key);
+    csn_jw_key(w, second);
+    csn_jw_string(w, coded.data, coded.len);
+}
+
+int cli_print_json(csn_buf *doc)
+{
+    json_printed = true;
+    csn_buf_putc(doc, '\n');
+    return cli_print(doc) < 0 ? CLI_ENGINE : 0;
+}

@@ -1,0 +1,108 @@
+#include "session.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "out.h"
+
+static csn_engine *volatile current;
+static volatile sig_atomic_t taken;
+static const char *state_dir;
+
+static void on_signal(int number)
+{
+    int saved = errno;
+
+    taken = number;
+    if (current)
+        csn_engine_interrupt(current);
+    errno = saved;
+}
+
+/* No SA_RESTART: a write to a stalled terminal must notice too. */
+static void catch_signals(void)
+{
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    struct sigaction act = { .sa_handler = on_signal };
+    struct sigaction old;
+
+    (void) sigemptyset(&act.sa_mask);
+    for (size_t i = 0; i < CSN_COUNT(numbers); i++) {
+        /* nohup and "&" in a script ignore some of them on purpose */
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+            continue;
+        (void) sigaction(numbers[i], &act, NULL); /* the numbers are right: it can't fail */
+    }
+}
+
+void cli_set_state_dir(const char *path)
+{
+    state_dir = path;
+}
+
+int cli_open(uint32_t optional_walls, csn_engine **ret_engine)
+{
+    csn_engine_options o = {
+        .size = sizeof(o),
+        .state_dir = state_dir,
+        .optional_walls = optional_walls,
+    };
+    csn_error err = { 0 };
+    csn_engine *engine;
+
+    if (csn_engine_open(&o, &engine, &err) < 0)
+        return cli_fail(&err, NULL);
+    current = engine;
+    catch_signals();
+    *ret_engine = engine;
+    return -1;
+}
+
+int cli_open_box(const char *name, csn_engine **ret_engine, csn_sandbox **ret_sandbox)
+{
+    csn_error err = { 0 };
+    int status = cli_open(0, ret_engine);
+
+    if (status >= 0)
+        return status;
+    if (csn_sandbox_open(*ret_engine, name, ret_sandbox, &err) < 0)
+        return cli_fail(&err, NULL);
+    return -1;
+}
+
+int cli_signal_take(void)
+{
+    int number = taken;
+
+    taken = 0;
+    return number;
+}
+
+int cli_signal_pending(void)
+{
+    return taken;
+}
+
+int cli_cancelled_status(void)
+{
+    int number = cli_signal_take();
+
+    return 128 + (number ? number : SIGINT);
+}
+
+void csn_engine_auto(csn_engine **engine)
+{
+    int saved = errno;
+
+    current = NULL;
+    *engine = csn_engine_free(*engine);
+    errno = saved;
+}
+
+void csn_sandbox_auto(csn_sandbox **sandbox)
+{
+    int saved = errno;
+
+    *sandbox = csn_sandbox_free(*sandbox);
+    errno = saved;
+}

@@ -1,0 +1,32 @@
+/* One run of the program: its engine and the signals that end it early. */
+#ifndef CSN_CLI_SESSION_H
+#define CSN_CLI_SESSION_H
+
+#include <caisson/engine.h>
+#include <caisson/sandbox.h>
+
+#include "base/auto.h"
+
+/* Opens the engine on the state directory of the global options; -1, or the exit status after reporting. From here on
+ * SIGINT, SIGTERM, SIGHUP and SIGQUIT interrupt the blocking verb that waits instead of ending the process, so that
+ * what was begun is also cleaned up. */
+int cli_open(uint32_t optional_walls, csn_engine **ret_engine);
+
+/* Opens the engine and the sandbox named on the command line. */
+int cli_open_box(const char *name, csn_engine **ret_engine, csn_sandbox **ret_sandbox);
+
+/* Set by the global options before the command runs; borrowed. */
+void cli_set_state_dir(const char *path);
+
+/* The signal that came since the last call, or 0. */
+int cli_signal_take(void);
+int cli_signal_pending(void);
+
+/* After CSN_E_CANCELLED: 128 + the signal that caused it. */
+int cli_cancelled_status(void);
+
+/* Frees and, being a cleanup, undoes the handlers' knowledge of the engine first. */
+void csn_engine_auto(csn_engine **engine);
+void csn_sandbox_auto(csn_sandbox **sandbox);
+
+#endif
