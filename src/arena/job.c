@@ -1,0 +1,583 @@
+/* Theory of operation: a job is in one state at a time and has one verb of the backend under way. The verb's callback
+ * enters the next state; a deadline that passes abandons the verb. Whatever happens after the sandbox exists, the way
+ * out leads through CLEANING, and `done` is called exactly once, after the sandbox is gone. */
+#include "job.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/time.h"
+#include "base/utf8.h"
+#include "redact.h"
+
+#define EXEC_GRACE_MS   5000  /* the engine ends a command at its limit; beyond that it is stuck */
+#define SETUP_KEPT      ((size_t) 256 << 10)
+
+static void enter_upload(csn_job *job);
+static void enter_setup(csn_job *job);
+static void enter_exec(csn_job *job);
+static void enter_read(csn_job *job);
+static void enter_clean(csn_job *job);
+
+/* ---- results ---- */
+
+csn_candidate_result *csn_result_new(const char *candidate_id)
+{
+    csn_candidate_result *r = csn_calloc(1, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    r->candidate_id = csn_strdup(candidate_id);
+    r->output = csn_strdup("");
+    r->stderr_data = csn_strdup("");
+    r->exit_code = -1;
+    r->artifact_bytes = -1;
+    r->t_start = r->t_ready = r->t_exec = r->t_exec_end = r->t_end = -1;
+    if (!r->candidate_id || !r->output || !r->stderr_data)
+        return csn_candidate_result_free(r);
+    return r;
+}
+
+csn_candidate_result *csn_candidate_result_free(csn_candidate_result *result)
+{
+    if (!result)
+        return NULL;
+    free(result->candidate_id);
+    free(result->sandbox_id);
+    free(result->output);
+    free(result->artifact_content);
+    free(result->error_message);
+    free(result->artifact_path);
+    free(result->artifact_file);
+    free(result->stderr_data);
+    free(result->setup_output);
+    free(result);
+    return NULL;
+}
+
+void csn_result_fail(csn_candidate_result *result, const char *message)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+
+    if (result->error_message)
+        return;
+    csn_redact(message, &text);
+    result->error_message = csn_buf_take(&text, NULL);
+    if (!result->error_message)
+        result->error_message = strdup("out of memory");
+}
+
+/* ---- small things ---- */
+
+static double moment(const csn_job *job)
+{
+    return (double) (csn_now_ns() - job->origin_ns) / 1e9;
+}
+
+static void CSN_PRINTF(2, 3) say(csn_job *job, const char *fmt, ...)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf safe = CSN_BUF_INIT;
+    va_list args;
+
+    if (!job->watch->log)
+        return;
+    va_start(args, fmt);
+    csn_buf_vprintf(&text, fmt, args);
+    va_end(args);
+    csn_redact(text.data, &safe);
+    job->watch->log(job, safe.data);
+}
+
+static void CSN_PRINTF(2, 3) fail(csn_job *job, const char *fmt, ...)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    va_list args;
+
+    va_start(args, fmt);
+    csn_buf_vprintf(&text, fmt, args);
+    va_end(args);
+    csn_result_fail(job->result, text.data);
+}
+
+static const char *reason_of(int result, const csn_error *err)
+{
+    return err && err->message[0] ? err->message : csn_error_name(result);
+}
+
+/* The first 50 characters, not bytes, of a reason. */
+static void say_error(csn_job *job)
+{
+    const char *text = job->result->error_message;
+    size_t len = strlen(text), at = 0;
+
+    for (int n = 0; n < 50 && at < len; n++) {
+        unsigned code;
+        int step = csn_utf8_next(text + at, len - at, &code);
+
+        at += step > 0 ? (size_t) step : 1;
+    }
+    say(job, "[Error] %.*s", (int) at, text);
+}
+
+/* Nothing that the documented list of messages covers. */
+static void break_down(csn_job *job, const char *what, int result, const csn_error *err)
+{
+    fail(job, "%s%s%s", what, what[0] ? ": " : "", reason_of(result, err));
+    say_error(job);
+    enter_clean(job);
+}
+
+static void set_state(csn_job *job, csn_run_state state, int64_t limit_ms)
+{
+    job->state = state;
+    job->deadline_ns = csn_deadline_in_ms(limit_ms);
+    if (job->watch->state)
+        job->watch->state(job, state);
+}
+
+static char *seconds_text(int64_t ms, char out[32])
+{
+    (void) snprintf(out, 32, "%.10g", (double) ms / 1000);
+    return out;
+}
+
+/* ---- the end ---- */
+
+static void hand_over(char **to, size_t *to_len, csn_buf *from)
+{
+    size_t len;
+    char *data = csn_buf_take(from, &len);
+
+    if (!data) /* keeps the empty string it has */
+        return;
+    free(*to);
+    *to = data;
+    *to_len = len;
+}
+
+static void finish(csn_job *job)
+{
+    csn_candidate_result *r = job->result;
+
+    hand_over(&r->output, &r->output_len, &job->output);
+    hand_over(&r->stderr_data, &r->stderr_len, &job->errors);
+    if (job->plan->n_setups > 0)
+        hand_over(&r->setup_output, &r->setup_output_len, &job->setup_output);
+    if (job->is_cancelled) {
+        r->cancelled = 1;
+        free(r->error_message);
+        r->error_message = NULL;
+        csn_result_fail(r, "Cancelled");
+    }
+    r->success = !r->error_message;
+    r->t_end = job->started_ns ? moment(job) : -1;
+    if (job->started_ns)
+        r->runtime_seconds = (double) (csn_now_ns() - job->started_ns) / 1e9;
+    set_state(job, CSN_RUN_DONE, -1);
+    job->watch->done(job);
+}
+
+static void cleaned(int result, const csn_error *err, void *user)
+{
+    csn_job *job = user;
+
+    if (result < 0)
+        say(job, "[Warn] Cleanup failed: %s", reason_of(result, err));
+    job->backend->ops->free(job->box);
+    job->box = NULL;
+    finish(job);
+}
+
+static void enter_clean(csn_job *job)
+{
+    csn_error err = { 0 };
+    int r;
+
+    if (!job->box) {
+        finish(job);
+        return;
+    }
+    set_state(job, CSN_RUN_CLEANING, -1);
+    say(job, "[%s] Cleaning up...", job->backend->ops->tag);
+    job->backend->ops->abandon(job->box);
+    r = job->backend->ops->remove(job->box, cleaned, job, &err);
+    if (r < 0)
+        cleaned(r, &err, job);
+}
+
+void csn_job_cancel(csn_job *job)
+{
+    if (job->state == CSN_RUN_CLEANING || job->state == CSN_RUN_DONE)
+        return;
+    job->is_cancelled = true;
+    if (job->state == CSN_RUN_WAITING)
+        finish(job);
+    else if (job->state != CSN_RUN_CREATING) /* a sandbox on its way is awaited, then removed */
+        enter_clean(job);
+}
+
+/* ---- reading the artifact ---- */
+
+static void artifact_read(char *data, size_t len, int result, const csn_error *err, void *user)
+{
+    csn_job *job = user;
+    csn_candidate_result *r = job->result;
+
+    switch (result) {
+    case CSN_OK:
+        r->artifact_content = data;
+        r->artifact_len = len;
+        r->artifact_bytes = (int64_t) len;
+        say(job, "[Done] Artifact retrieved");
+        break;
+    case CSN_E_NOT_FOUND:
+    case CSN_E_DENIED: /* what `cat` answers */
+        say(job, "[Warn] Could not read artifact: exit 1");
+        fail(job, "Could not read artifact: exit 1");
+        break;
+    case CSN_E_TOO_LARGE:
+    case CSN_E_NOT_REGULAR: {
+        const char *why = result == CSN_E_TOO_LARGE ? reason_of(result, err) : "not a regular file";
+
+        say(job, "[Warn] Could not read artifact: %s", why);
+        fail(job, "Could not read artifact: %s", why);
+        break;
+    }
+    default:
+        say(job, "[Warn] Could not retrieve artifact: %s", reason_of(result, err));
+        fail(job, "Could not read artifact: %s", reason_of(result, err));
+    }
+    enter_clean(job);
+}
+
+static void enter_read(csn_job *job)
+{
+    csn_error err = { 0 };
+    int r;
+
+    if (!job->plan->output_path) {
+        enter_clean(job);
+        return;
+    }
+    set_state(job, CSN_RUN_READING, job->plan->artifact_timeout_ms);
+    r = job->backend->ops->get(job->box, job->plan->output_path, job->plan->artifact_max,
+                               artifact_read, job, &err);
+    if (r < 0)
+        artifact_read(NULL, 0, r, &err, job);
+}
+
+/* ---- running the command ---- */
+
+static void keep_some(csn_buf *buf, size_t max, const void *data, size_t len)
+{
+    size_t room = max > buf->len ? max - buf->len : 0;
+
+    (void) csn_buf_append(buf, data, len < room ? len : room); /* no memory: it counts as cut */
+}
+
+static void took_output(csn_stream stream, const void *data, size_t len, void *user)
+{
+    csn_job *job = user;
+    size_t before = job->output.len;
+
+    if (stream == CSN_STDERR)
+        keep_some(&job->errors, job->plan->output_max, data, len);
+    if (stream == CSN_STDERR && job->plan->only_stdout)
+        return;
+    job->result->output_bytes += (int64_t) len;
+    keep_some(&job->output, job->plan->output_max, data, len);
+    if (job->output.len - before < len)
+        job->result->output_truncated = 1;
+}
+
+static void timed_out(csn_job *job)
+{
+    char seconds[32];
+
+    job->result->timed_out = 1;
+    fail(job, "Execution timed out after %s seconds",
+         seconds_text(job->plan->exec.timeout_ms, seconds));
+    say(job, "[Error] %s", job->result->error_message);
+    enter_clean(job);
+}
+
+static void exec_done(const csn_receipt *receipt, int result, const csn_error *err, void *user)
+{
+    csn_job *job = user;
+    csn_candidate_result *r = job->result;
+
+    if (!receipt) {
+        break_down(job, "", result, err);
+        return;
+    }
+    r->has_receipt = 1;
+    r->receipt = *receipt;
+    r->t_exec_end = moment(job);
+    r->exec_seconds = (double) receipt->wall_us / 1e6;
+    if (receipt->ended == CSN_ENDED_TIMEOUT) {
+        timed_out(job);
+        return;
+    }
+    if (receipt->ended == CSN_ENDED_LOST) {
+        csn_error lost = { .message = "the sandbox went away while the script ran" };
+
+        break_down(job, "", CSN_E_LOST, &lost);
+        return;
+    }
+    r->exit_code = csn_receipt_status(receipt);
+    say(job, "[Run] Exit code: %d", r->exit_code);
+    if (r->exit_code != 0)
+        fail(job, "Script exited with code %d", r->exit_code);
+    enter_read(job); /* also after a failure: what it wrote may explain it */
+}
+
+static void enter_exec(csn_job *job)
+{
+    csn_error err = { 0 };
+    int r;
+
+    set_state(job, CSN_RUN_EXECUTING, job->plan->exec.timeout_ms + EXEC_GRACE_MS);
+    say(job, "[Run] Executing...");
+    job->result->t_exec = moment(job);
+    job->exec_ns = csn_now_ns();
+    r = job->backend->ops->exec(job->box, &job->plan->exec, took_output, exec_done, job, &err);
+    if (r < 0)
+        exec_done(NULL, r, &err, job);
+}
+
+/* ---- setup ---- */
+
+static void took_setup_output(csn_stream stream, const void *data, size_t len, void *user)
+{
+    csn_job *job = user;
+
+    (void) stream;
+    keep_some(&job->setup_output, SETUP_KEPT, data, len);
+}
+
+static const char *setup_hint(const csn_job *job)
+{
+    if (strstr(job->setup_output.data, "No module named pip"))
+        return "; pip is not installed in the image";
+    if (job->plan->box.network == CSN_NET_NONE)
+        return "; network access is disabled";
+    return "";
+}
+
+static void setup_expired(csn_job *job)
+{
+    char seconds[32];
+
+    fail(job, "Dependency installation timed out after %s seconds",
+         seconds_text(job->plan->setups[job->n_set_up].timeout_ms, seconds));
+    say_error(job);
+    enter_clean(job);
+}
+
+static void setup_done(const csn_receipt *receipt, int result, const csn_error *err, void *user)
+{
+    csn_job *job = user;
+    int code;
+
+    if (!receipt) {
+        break_down(job, "Dependency installation failed", result, err);
+        return;
+    }
+    if (receipt->ended == CSN_ENDED_TIMEOUT) {
+        setup_expired(job);
+        return;
+    }
+    code = csn_receipt_status(receipt);
+    say(job, "[Setup] Exit code: %d", code);
+    if (code != 0) {
+        fail(job, "Dependency installation failed (exit %d)%s", code, setup_hint(job));
+        enter_clean(job);
+        return;
+    }
+    job->n_set_up++;
+    enter_setup(job);
+}
+
+static void enter_setup(csn_job *job)
+{
+    const csn_exec_request *request;
+    csn_error err = { 0 };
+    int r;
+
+    if (job->n_set_up == job->plan->n_setups) {
+        enter_exec(job);
+        return;
+    }
+    request = &job->plan->setups[job->n_set_up];
+    set_state(job, CSN_RUN_SETUP, request->timeout_ms + EXEC_GRACE_MS);
+    say(job, "[Setup] Installing dependencies...");
+    r = job->backend->ops->exec(job->box, request, took_setup_output, setup_done, job, &err);
+    if (r < 0)
+        setup_done(NULL, r, &err, job);
+}
+
+/* ---- upload ---- */
+
+static void uploaded(int result, const csn_error *err, void *user)
+{
+    csn_job *job = user;
+
+    if (result < 0) {
+        fail(job, "Could not write script: %s", reason_of(result, err));
+        say_error(job);
+        enter_clean(job);
+        return;
+    }
+    job->n_put++;
+    enter_upload(job);
+}
+
+static void enter_upload(csn_job *job)
+{
+    csn_error err = { 0 };
+    int r;
+
+    if (job->n_put == job->plan->n_uploads) {
+        say(job, "[%s] Script uploaded", job->backend->ops->tag);
+        enter_setup(job);
+        return;
+    }
+    if (job->n_put == 0) /* one limit for all of them */
+        set_state(job, CSN_RUN_UPLOADING, job->plan->upload_timeout_ms);
+    r = job->backend->ops->put(job->box, &job->plan->uploads[job->n_put], uploaded, job, &err);
+    if (r < 0)
+        uploaded(r, &err, job);
+}
+
+/* ---- the beginning ---- */
+
+static void created(csn_box *box, int result, const csn_error *err, void *user)
+{
+    csn_job *job = user;
+
+    job->is_creating = false;
+    if (job->is_orphan) { /* aborted meanwhile: nobody else holds it */
+        if (box)
+            job->backend->ops->free(box);
+        csn_job_free(job);
+        return;
+    }
+    if (!box) {
+        fail(job, "Could not create sandbox: %s", reason_of(result, err));
+        say_error(job);
+        finish(job);
+        return;
+    }
+    job->box = box;
+    job->result->sandbox_id = csn_strdup(job->backend->ops->id(box));
+    job->result->t_ready = moment(job);
+    say(job, "[%s] Sandbox ready: %.8s...", job->backend->ops->tag, job->backend->ops->id(box));
+    if (job->is_cancelled)
+        enter_clean(job);
+    else
+        enter_upload(job);
+}
+
+void csn_job_begin(csn_job *job, int64_t origin_ns)
+{
+    csn_error err = { 0 };
+    int r;
+
+    job->origin_ns = origin_ns;
+    job->started_ns = csn_now_ns();
+    job->result->t_start = moment(job);
+    job->is_creating = true;
+    set_state(job, CSN_RUN_CREATING, -1);
+    say(job, "[%s] Connecting...", job->backend->ops->tag);
+    say(job, "[%s] Creating sandbox...", job->backend->ops->tag);
+    r = job->backend->ops->create(job->backend->context, &job->plan->box, created, job, &err);
+    if (r < 0)
+        created(NULL, r, &err, job);
+}
+
+void csn_job_refuse(csn_job *job, const char *message)
+{
+    csn_result_fail(job->result, message);
+    finish(job);
+}
+
+void csn_job_expire(csn_job *job)
+{
+    csn_error err = { 0 };
+    char seconds[32];
+
+    job->deadline_ns = CSN_NO_DEADLINE;
+    if (job->state == CSN_RUN_UPLOADING) {
+        (void) csn_fail(&err, CSN_E_TIMEOUT, "timed out after %s seconds",
+                        seconds_text(job->plan->upload_timeout_ms, seconds));
+        uploaded(CSN_E_TIMEOUT, &err, job);
+    } else if (job->state == CSN_RUN_SETUP) {
+        setup_expired(job);
+    } else if (job->state == CSN_RUN_EXECUTING) {
+        job->result->exec_seconds = (double) (csn_now_ns() - job->exec_ns) / 1e9;
+        timed_out(job);
+    } else if (job->state == CSN_RUN_READING) {
+        (void) csn_fail(&err, CSN_E_TIMEOUT, "timed out after %s seconds",
+                        seconds_text(job->plan->artifact_timeout_ms, seconds));
+        artifact_read(NULL, 0, CSN_E_TIMEOUT, &err, job);
+    }
+}
+
+void csn_job_abort(csn_job *job, const char *reason)
+{
+    fail(job, "%s", reason);
+    if (job->box) {
+        job->backend->ops->free(job->box);
+        job->box = NULL;
+    }
+    finish(job);
+}
+
+csn_job *csn_job_new(const csn_job_plan *plan, const csn_backend *backend,
+                     const csn_job_watch *watch, void *owner)
+{
+    csn_job *job = csn_calloc(1, sizeof(*job));
+
+    if (!job)
+        return NULL;
+    csn_list_init(&job->link);
+    job->plan = plan;
+    job->backend = backend;
+    job->watch = watch;
+    job->owner = owner;
+    job->deadline_ns = CSN_NO_DEADLINE;
+    job->output = (csn_buf) CSN_BUF_INIT_MAX(plan->output_max);
+    job->errors = (csn_buf) CSN_BUF_INIT_MAX(plan->output_max);
+    job->setup_output = (csn_buf) CSN_BUF_INIT_MAX(SETUP_KEPT);
+    job->result = csn_result_new(plan->id);
+    if (!job->result)
+        return csn_job_free(job);
+    if (plan->output_path) {
+        job->result->artifact_path = csn_strdup(plan->output_path);
+        if (!job->result->artifact_path)
+            return csn_job_free(job);
+    }
+    return job;
+}
+
+csn_job *csn_job_free(csn_job *job)
+{
+    if (!job)
+        return NULL;
+    csn_list_remove(&job->link);
+    if (job->is_creating) {
+        job->is_orphan = true;
+        return NULL;
+    }
+    csn_candidate_result_free(job->result);
+    csn_buf_free(&job->output);
+    csn_buf_free(&job->errors);
+    csn_buf_free(&job->setup_output);
+    free(job);
+    return NULL;
+}
