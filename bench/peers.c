@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <caisson.h>
@@ -82,14 +83,25 @@ static int run_exec(void *user)
 
 /* --- memory ------------------------------------------------------------------------------------------------------ */
 
+static void nap_ms(long ms)
+{
+    nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
+}
+
+static void read_field(const char *line, const char *key, long *value)
+{
+    if (strncmp(line, key, strlen(key)) == 0)
+        *value = strtol(line + strlen(key), NULL, 10);
+}
+
 static long used_kib(void)
 {
     long total = 0, available = 0;
     char line[128];
     FILE *f = fopen("/proc/meminfo", "re");
     while (f && fgets(line, sizeof(line), f)) {
-        sscanf(line, "MemTotal: %ld", &total);
-        sscanf(line, "MemAvailable: %ld", &available);
+        read_field(line, "MemTotal:", &total);
+        read_field(line, "MemAvailable:", &available);
     }
     if (f)
         fclose(f);
@@ -100,7 +112,7 @@ static double settled_kib(void)
 {
     double sum = 0;
     for (int i = 0; i < 10; i++) { /* per-cpu caches and RCU make single readings jump */
-        usleep(20000);
+        nap_ms(20);
         sum += (double) used_kib();
     }
     return sum / 10;
@@ -136,7 +148,7 @@ static double memory_of_bwrap(size_t n)
             _exit(127);
         }
     }
-    usleep(500000);
+    nap_ms(500);
     double after = settled_kib();
     for (size_t i = 0; i < made; i++)
         kill(pids[i], SIGKILL);
@@ -159,9 +171,9 @@ static int bench_memory(size_t n, int json_fd)
     memory_of_bwrap(4);
     for (int i = 0; i < ROUNDS; i++) {
         ours[i] = memory_of_ours(n);
-        usleep(300000);
+        nap_ms(300);
         theirs[i] = memory_of_bwrap(n);
-        usleep(300000);
+        nap_ms(300);
     }
     qsort(ours, ROUNDS, sizeof(double), by_size);
     qsort(theirs, ROUNDS, sizeof(double), by_size);
@@ -176,6 +188,21 @@ static int bench_memory(size_t n, int json_fd)
     return ratio > 2.0;
 }
 
+/* build/bench/bench_peers → build/caisson, which has its helpers beside it. */
+static int find_caisson(void)
+{
+    char path[4000];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    for (int up = 0; up < 2 && n > 0; up++)
+        while (n > 0 && path[--n] != '/')
+            ;
+    if (n <= 0)
+        return -1;
+    path[n] = '\0';
+    snprintf(caisson_path, sizeof(caisson_path), "%s/caisson", path);
+    return setenv("CAISSON_LIBEXEC", path, 0);
+}
+
 int main(int argc, char **argv)
 {
     size_t n_rounds = argc > 1 ? (size_t) strtoul(argv[1], NULL, 10) : 200;
@@ -183,19 +210,8 @@ int main(int argc, char **argv)
     int json_fd = json_path ? open(json_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
     csn_error err = { 0 };
 
-    ssize_t n = readlink("/proc/self/exe", caisson_path, sizeof(caisson_path) - 32);
-    char *slash = n > 0 ? strrchr(caisson_path, '/') : NULL;
-    if (!slash)
+    if (find_caisson() < 0)
         return 1;
-    memcpy(strchr(caisson_path, '\0'), "", 1);
-    for (int up = 0; up < 2; up++) { /* build/bench/bench_peers → build/caisson */
-        *slash = '\0';
-        slash = strrchr(caisson_path, '/');
-    }
-    strcat(caisson_path, "/caisson");
-    char libexec[4096];
-    snprintf(libexec, sizeof(libexec), "%.*s", (int) (strrchr(caisson_path, '/') - caisson_path), caisson_path);
-    setenv("CAISSON_LIBEXEC", libexec, 0);
 
     const char *const whole[] = { caisson_path, "run", "--quiet", "--", "/bin/true", NULL };
     csn_sandbox_options o = { .size = sizeof(o), .is_ephemeral = 1 };

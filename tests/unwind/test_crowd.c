@@ -115,13 +115,14 @@ static void begin_more(struct crowd *c)
 
 static long resident_kib(void)
 {
-    long pages = 0, resident = 0;
+    char line[128] = "", *end = line;
     FILE *f = fopen("/proc/self/statm", "re");
-    if (f && fscanf(f, "%ld %ld", &pages, &resident) != 2)
-        resident = 0;
+    if (!f || !fgets(line, sizeof(line), f))
+        line[0] = '\0';
     if (f)
         fclose(f);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+    (void) strtol(line, &end, 10); /* the size, which nobody asked for */
+    return strtol(end, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 static void pass_through(csn_engine *engine, int n)
