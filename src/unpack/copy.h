@@ -1,0 +1,11 @@
+/* A directory of this machine into a tree, by the same rules as an archive. */
+#ifndef CSN_UNPACK_COPY_H
+#define CSN_UNPACK_COPY_H
+
+#include "writer.h"
+
+/* Copies all below `dirfd`; other file systems mounted in it come as empty directories. csn_writer_finish() is the
+ * caller's. */
+int csn_copy_tree(int dirfd, csn_writer *w, csn_error *err);
+
+#endif
