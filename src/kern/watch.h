@@ -9,7 +9,8 @@
  * made by hostile code, so every walk is bounded and every number is clamped. */
 
 typedef struct csn_watch_sample {
-    uint64_t memory_bytes; /* private resident memory, plus the largest shared part once */
+    uint64_t memory_bytes; /* anonymous memory of all, plus the largest part of shared memory once.
+                            * Not in it: files in a tmpfs (ask statfs) and memfds nobody maps */
     uint64_t cpu_usec;     /* of living processes */
     uint32_t n_processes;
     uint32_t n_threads;
@@ -23,7 +24,8 @@ typedef struct csn_disk_usage {
     uint64_t bytes; /* allocated: blocks * 512 */
     uint64_t n_files;
     uint64_t n_seen;    /* entries looked at */
-    bool is_partial; /* `max_entries` reached, or a directory too deep or unreadable */
+    bool is_partial; /* `max_entries` reached, a directory too deep or unreadable, or the tree moved
+                      * under us: there is more than was counted */
 } csn_disk_usage;
 
 /* Walks the tree below `dir_fd` without following symlinks or leaving the device. A file with n
