@@ -70,7 +70,7 @@ const cli_command cli_cmd_exec = {
     .usage = "exec [options] BOX [--] COMMAND [ARG…]",
     .text =
         "BOX is a name, an id or the unique beginning of one (4 characters or more). With --detach the\n"
-        "command's number is printed after the sandbox's id, for 'caisson logs'.",
+        "command's number is printed, for 'caisson logs'.",
     .groups = groups,
     .operands = "@box",
     .verbatim_after = 2,

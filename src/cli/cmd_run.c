@@ -103,6 +103,7 @@ static int run(const cli_command *cmd, int argc, char **argv)
     if (status >= 0)
         return status;
     choose_life(&v, &box.o);
+    v.command.is_new_box = 1;
     if (args.has_dashes) {
         o.argv = (const char *const *) args.argv;
         return run_and_leave(&v, &box, &o, NULL);

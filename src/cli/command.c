@@ -292,7 +292,10 @@ static int run_detached(csn_sandbox *box, const cli_command_values *v, csn_proce
         status = cli_print_json(&doc);
     } else {
         csn_buf_clear(&doc);
-        csn_buf_printf(&doc, "%s %u\n", csn_sandbox_id(box), (unsigned) csn_process_id(process));
+        if (v->is_new_box)
+            csn_buf_printf(&doc, "%s\n", csn_sandbox_id(box));
+        else
+            csn_buf_printf(&doc, "%u\n", (unsigned) csn_process_id(process));
         status = cli_print(&doc) < 0 ? CLI_ENGINE : 0;
     }
     csn_process_free(process);

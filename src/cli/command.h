@@ -12,6 +12,7 @@ typedef struct cli_command_values {
     const char *stdin_from; /* NULL or "none"; "-": ours; else a file */
     int interactive;        /* -i: --stdin - */
     int tty, detach, json, quiet, raw, receipt, merge;
+    int is_new_box; /* the caller made the sandbox: --detach prints its id, else the number */
 } cli_command_values;
 
 extern const cli_opt cli_command_options[]; /* --stdin -i -t -d … --json --quiet */

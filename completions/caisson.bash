@@ -1,0 +1,311 @@
+# bash completion for caisson; made by 'caisson completion bash'
+
+_caisson_reply() {
+    local words=
+    case $1 in
+    @box) words=$(caisson ls --names 2>/dev/null) ;;
+    @image) words=$(caisson image ls -q 2>/dev/null) ;;
+    @volume) words=$(caisson volume ls -q 2>/dev/null) ;;
+    @file) compopt -o default 2>/dev/null; return ;;
+    @dir) compopt -o dirnames 2>/dev/null; return ;;
+    @none) return ;;
+    *) words=$1 ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
+}
+
+_caisson() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+    local cmd='' sub='' i=1 opts='' kind='' operands=@none
+    while ((i < COMP_CWORD)); do
+        case ${COMP_WORDS[i]} in
+        --state) ((i++)) ;;
+        --) [[ -n $cmd ]] && { compopt -o default 2>/dev/null; return; } ;;
+        -*) ;;
+        *) if [[ -z $cmd ]]; then cmd=${COMP_WORDS[i]}; elif [[ -z $sub ]]; then sub=${COMP_WORDS[i]}; fi ;;
+        esac
+        ((i++))
+    done
+    case $cmd in
+    run)
+        opts='--help --interactive --stdin --tty --detach --merge --json --raw --receipt --quiet --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict --keep --rm'
+        case $prev in
+        --stdin) kind='@file' ;;
+        -n | --name) kind='@none' ;;
+        --image) kind='@image' ;;
+        --snapshot) kind='@image' ;;
+        -e | --env) kind='@none' ;;
+        --env-file) kind='@file' ;;
+        -l | --label) kind='@none' ;;
+        -v | --volume) kind='@volume' ;;
+        --net) kind='none outbound' ;;
+        --network) kind='none outbound' ;;
+        -w | --cwd) kind='@none' ;;
+        --workdir) kind='@none' ;;
+        -u | --user) kind='daytona root' ;;
+        --ttl) kind='@none' ;;
+        --idle-stop) kind='@none' ;;
+        --optional) kind='@none' ;;
+        -m | --memory) kind='@none' ;;
+        --cpu) kind='@none' ;;
+        --cpus) kind='@none' ;;
+        --pids) kind='@none' ;;
+        --pids-limit) kind='@none' ;;
+        --disk) kind='@none' ;;
+        --inodes) kind='@none' ;;
+        --open-files) kind='@none' ;;
+        --tmp-size) kind='@none' ;;
+        --shm-size) kind='@none' ;;
+        --timeout) kind='@none' ;;
+        --output-limit) kind='@none' ;;
+        --strict) kind='memory cpu pids disk all' ;;
+        esac
+        operands='@file'
+        ;;
+    create)
+        opts='--help --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict --ephemeral --json --quiet'
+        case $prev in
+        -n | --name) kind='@none' ;;
+        --image) kind='@image' ;;
+        --snapshot) kind='@image' ;;
+        -e | --env) kind='@none' ;;
+        --env-file) kind='@file' ;;
+        -l | --label) kind='@none' ;;
+        -v | --volume) kind='@volume' ;;
+        --net) kind='none outbound' ;;
+        --network) kind='none outbound' ;;
+        -w | --cwd) kind='@none' ;;
+        --workdir) kind='@none' ;;
+        -u | --user) kind='daytona root' ;;
+        --ttl) kind='@none' ;;
+        --idle-stop) kind='@none' ;;
+        --optional) kind='@none' ;;
+        -m | --memory) kind='@none' ;;
+        --cpu) kind='@none' ;;
+        --cpus) kind='@none' ;;
+        --pids) kind='@none' ;;
+        --pids-limit) kind='@none' ;;
+        --disk) kind='@none' ;;
+        --inodes) kind='@none' ;;
+        --open-files) kind='@none' ;;
+        --tmp-size) kind='@none' ;;
+        --shm-size) kind='@none' ;;
+        --timeout) kind='@none' ;;
+        --output-limit) kind='@none' ;;
+        --strict) kind='memory cpu pids disk all' ;;
+        esac
+        ;;
+    exec)
+        opts='--help --env --env-file --cwd --user --timeout --output-limit --interactive --stdin --tty --detach --merge --json --raw --receipt --quiet'
+        case $prev in
+        -e | --env) kind='@none' ;;
+        --env-file) kind='@file' ;;
+        -w | --cwd) kind='@none' ;;
+        --workdir) kind='@none' ;;
+        -u | --user) kind='daytona root' ;;
+        --timeout) kind='@none' ;;
+        --output-limit) kind='@none' ;;
+        --stdin) kind='@file' ;;
+        esac
+        operands='@box'
+        ;;
+    shell | sh)
+        opts='--help --quiet --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict'
+        case $prev in
+        -n | --name) kind='@none' ;;
+        --image) kind='@image' ;;
+        --snapshot) kind='@image' ;;
+        -e | --env) kind='@none' ;;
+        --env-file) kind='@file' ;;
+        -l | --label) kind='@none' ;;
+        -v | --volume) kind='@volume' ;;
+        --net) kind='none outbound' ;;
+        --network) kind='none outbound' ;;
+        -w | --cwd) kind='@none' ;;
+        --workdir) kind='@none' ;;
+        -u | --user) kind='daytona root' ;;
+        --ttl) kind='@none' ;;
+        --idle-stop) kind='@none' ;;
+        --optional) kind='@none' ;;
+        -m | --memory) kind='@none' ;;
+        --cpu) kind='@none' ;;
+        --cpus) kind='@none' ;;
+        --pids) kind='@none' ;;
+        --pids-limit) kind='@none' ;;
+        --disk) kind='@none' ;;
+        --inodes) kind='@none' ;;
+        --open-files) kind='@none' ;;
+        --tmp-size) kind='@none' ;;
+        --shm-size) kind='@none' ;;
+        --timeout) kind='@none' ;;
+        --output-limit) kind='@none' ;;
+        --strict) kind='memory cpu pids disk all' ;;
+        esac
+        operands='@box'
+        ;;
+    ls | ps)
+        opts='--help --label --state --all --quiet --names --no-trunc --json'
+        case $prev in
+        -l | --label) kind='@none' ;;
+        -s | --state) kind='creating started stopped deleting' ;;
+        esac
+        ;;
+    inspect)
+        opts='--help --json'
+        case $prev in
+        esac
+        operands='@box'
+        ;;
+    logs)
+        opts='--help --follow --offset --stream --raw'
+        case $prev in
+        --offset) kind='@none' ;;
+        --stream) kind='stdout stderr' ;;
+        esac
+        operands='@box'
+        ;;
+    stats)
+        opts='--help --no-stream --json'
+        case $prev in
+        esac
+        operands='@box'
+        ;;
+    cp)
+        opts='--help --quiet --raw'
+        case $prev in
+        esac
+        operands='@file'
+        ;;
+    start)
+        opts='--help --quiet'
+        case $prev in
+        esac
+        operands='@box'
+        ;;
+    stop)
+        opts='--help --time --all --quiet'
+        case $prev in
+        -t | --time) kind='@none' ;;
+        esac
+        operands='@box'
+        ;;
+    rm | delete)
+        opts='--help --force --all --quiet'
+        case $prev in
+        esac
+        operands='@box'
+        ;;
+    fork)
+        opts='--help --name --label --ttl --idle-stop --ephemeral --json'
+        case $prev in
+        -n | --name) kind='@none' ;;
+        -l | --label) kind='@none' ;;
+        --ttl) kind='@none' ;;
+        --idle-stop) kind='@none' ;;
+        esac
+        operands='@box'
+        ;;
+    snapshot)
+        opts='--help --quiet'
+        case $prev in
+        esac
+        operands='@box'
+        ;;
+    image)
+        case $sub in
+        import)
+            opts='--help --quiet'
+            case $prev in
+            esac
+            operands='@file'
+            ;;
+        build)
+            opts='--help --debian --quiet'
+            case $prev in
+            esac
+            ;;
+        ls)
+            opts='--help --quiet --json'
+            case $prev in
+            esac
+            ;;
+        inspect)
+            opts='--help --json'
+            case $prev in
+            esac
+            operands='@image'
+            ;;
+        rm)
+            opts='--help --force --quiet'
+            case $prev in
+            esac
+            operands='@image'
+            ;;
+        *) operands='import build ls inspect rm' ;;
+        esac
+        ;;
+    volume)
+        case $sub in
+        create)
+            opts='--help --quiet'
+            case $prev in
+            esac
+            ;;
+        ls)
+            opts='--help --quiet --json'
+            case $prev in
+            esac
+            ;;
+        inspect)
+            opts='--help --json'
+            case $prev in
+            esac
+            operands='@volume'
+            ;;
+        rm)
+            opts='--help --force --quiet'
+            case $prev in
+            esac
+            operands='@volume'
+            ;;
+        *) operands='create ls inspect rm' ;;
+        esac
+        ;;
+    gc)
+        opts='--help --json'
+        case $prev in
+        esac
+        ;;
+    doctor)
+        opts='--help --quiet --json'
+        case $prev in
+        esac
+        ;;
+    version)
+        opts='--help --json'
+        case $prev in
+        esac
+        ;;
+    completion)
+        opts='--help'
+        operands='bash zsh fish'
+        ;;
+    help)
+        opts='--help'
+        operands='run create exec shell ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
+        ;;
+    '')
+        opts='--help --version --state'
+        [[ $prev == --state ]] && kind=@dir
+        operands='run create exec shell ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
+        ;;
+    esac
+    if [[ -n $kind ]]; then
+        _caisson_reply "$kind" "$cur"
+    elif [[ $cur == -* ]]; then
+        _caisson_reply "$opts" "$cur"
+    else
+        _caisson_reply "$operands" "$cur"
+    fi
+}
+complete -F _caisson caisson
