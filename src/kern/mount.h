@@ -61,7 +61,8 @@ int csn_target_open(int root_fd, const char *path, enum csn_target kind, int *re
 
 /* Puts `mount_fd` there. `mount_fd` stays open and usable as a directory. Before Linux 6.15 `root_fd`
  * must itself be attached somewhere: attach the root first, over "/" of a private mount namespace
- * if there is no better place (csn_pivot_into() takes it from there). */
+ * if there is no better place (csn_pivot_into() takes it from there). Between those two the kernel
+ * takes us for chrooted and refuses new user namespaces. */
 int csn_mount_attach(int mount_fd, int root_fd, const char *path, enum csn_target kind);
 
 /* Clones src_dirfd/src, sets `attr` and attaches it at root_fd/path: a bind mount. */
