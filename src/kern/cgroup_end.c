@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Killing what is in a group, and removing it. */
 
 #include <errno.h>

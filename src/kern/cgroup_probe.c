@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which cgroup hierarchies there are and where we stand in them. */
 
 #include <errno.h>

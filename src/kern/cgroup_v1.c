@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 1 and hybrid hosts: a hierarchy per controller. */
 
 #include <errno.h>

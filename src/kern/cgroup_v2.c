@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 2: one directory for everything. */
 
 #include <errno.h>

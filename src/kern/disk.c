@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much a tree takes on disk (watch.h). The tree changes while we look, by hostile hands. */
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes BPF of seccomp_table.h: `gen-seccomp OUT.h`. Runs on the machine we are built on.
  *
  * A program looks at the architecture, then finds the number in a balanced tree of ranges (one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CSN_KERN_MOUNT_H
 #define CSN_KERN_MOUNT_H
 
@@ -20,7 +21,7 @@
 /* Mount namespace: nothing we mount reaches the host, nothing the host mounts reaches us. */
 int csn_mount_private(void);
 
-/* `n_inodes` 0: no limit of its own. Page-rounded by the kernel. */
+/* 0 for size or inodes: no limit of its own. Page-rounded by the kernel. */
 int csn_mount_tmpfs(uint64_t size_bytes, uint64_t n_inodes, unsigned mode, unsigned attr,
                     int *ret_fd);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The outbound policy's link: slirp4netns, a user-mode network stack outside of the sandbox. */
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ids that /etc/subuid and /etc/subgid grant us, and the setuid helpers that write them. */
 
 #include <errno.h>

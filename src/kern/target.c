@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finding and making the place for a mount in a tree that is enemy ground (R7). */
 
 #include <errno.h>

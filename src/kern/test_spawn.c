@@ -1,11 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kern/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -164,6 +168,31 @@ static int nested_are_refused(void)
     for (size_t i = 0; i < CSN_COUNT(flags); i++)
         wrong += unshare(flags[i]) == 0 || errno != ENOSPC;
     return wrong;
+}
+
+/* A container runtime's filter of 2020: clone3 isn't there. */
+static void take_clone3_away(void)
+{
+    struct sock_filter code[] = {
+        { BPF_LD | BPF_W | BPF_ABS, 0, 0, 0 },
+        { BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_clone3 },
+        { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSYS },
+        { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
+    };
+    struct sock_fprog program = { CSN_COUNT(code), code };
+
+    CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    CHECK_INT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
+}
+
+TEST(without_clone3_the_same_namespaces_are_made)
+{
+    int pidfd = -1;
+
+    read_links(outside);
+    take_clone3_away();
+    CHECK_INT(csn_clone(0, open("/", O_RDONLY | O_CLOEXEC), &pidfd), -ENOTSUP);
+    CHECK_INT(in_namespaces(all_differ), 0);
 }
 
 TEST(no_namespace_can_be_made_below_after_it_is_forbidden)

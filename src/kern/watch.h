@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CSN_KERN_WATCH_H
 #define CSN_KERN_WATCH_H
 
