@@ -66,8 +66,9 @@ typedef enum csn_frame_type {
     CSN_FRAME_INIT_READY = 192, /* no body */
     CSN_FRAME_INIT_STARTED,     /* csn_init_started. fds: pty master for CSN_SPAWN_PTY */
     CSN_FRAME_INIT_FAILED,      /* csn_init_failed: the program did not start */
-    CSN_FRAME_INIT_EXITED,      /* csn_init_exited. FAILED or EXITED is the last word on a process: when a shepherd is killed
-                                 * while it speaks, init may say it again; the keeper ignores what it knows already */
+    CSN_FRAME_INIT_EXITED,      /* csn_init_exited. FAILED or EXITED is the last word on a process, even before
+                                 * STARTED. When a shepherd is killed while it speaks, init may say the end again: the
+                                 * keeper ignores what it knows already */
 
     /* worker → client */
     CSN_FRAME_FILE_FD = 224, /* csn_file_done + fd */

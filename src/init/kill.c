@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signals, and the end of whole trees. A tree is stopped first, process by process, until a look at it finds nobody new:
+ * a fork bomb at its limit then has no free place to grow into while it is killed. Between two steps init goes back to
+ * its loop. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "init/init.h"
+#include "init/sys.h"
+#include "init/tree.h"
+
+enum {
+    STOP_PASSES_MAX = 20,
+    EMPTY_PASSES_MAX = 20, /* then even the shepherd goes */
+    ORPHAN_PASSES_MAX = 100,
+    DELAY_MAX_MS = 50
+};
+
+static pid_t found[CSN_TREE_MAX], before[CSN_TREE_MAX];
+
+static void signal_all(const pid_t *pids, size_t n, int sig)
+{
+    for (size_t i = 0; i < n; i++)
+        (void) kill(pids[i], sig); /* gone meanwhile: fine */
+}
+
+/* Are all of a in b? Both ascend. */
+static int is_subset(const pid_t *a, size_t n_a, const pid_t *b, size_t n_b)
+{
+    size_t j = 0;
+
+    for (size_t i = 0; i < n_a; i++) {
+        while (j < n_b && b[j] < a[i])
+            j++;
+        if (j == n_b || b[j] != a[i])
+            return 0;
+    }
+    return 1;
+}
+
+static void start_job(csn_slot *slot)
+{
+    slot->phase = CSN_JOB_STOP;
+    slot->n_passes = slot->n_empty = 0;
+    slot->next_ms = 0;
+}
+
+/* Its shepherd is gone, its tree too: init has the last word. */
+static void report_for_shepherd(csn_slot *slot)
+{
+    int status = atomic_load(&slot->is_killed) ? SIGKILL : -1;
+
+    if (atomic_load(&slot->said) == CSN_SAID_NOTHING)
+        csn_say_failed(slot->process, CSN_STAGE_FORK, ECHILD);
+    else
+        csn_say_exited(slot->process, status, &slot->usage, csn_tasks_since(slot->first_pid));
+    csn_slot_free(slot);
+}
+
+static void stop_tree(csn_slot *slot)
+{
+    size_t n_before = 0, n = 0;
+
+    for (int i = 0; i < STOP_PASSES_MAX; i++) {
+        n = csn_tree_of(slot, found);
+        if (i > 0 && is_subset(found, n, before, n_before))
+            break;
+        signal_all(found, n, SIGSTOP);
+        memcpy(before, found, n * sizeof(found[0]));
+        n_before = n;
+    }
+    signal_all(found, n, SIGKILL);
+    slot->phase = CSN_JOB_KILL;
+}
+
+static void kill_again(csn_slot *slot)
+{
+    size_t n = csn_tree_of(slot, found);
+
+    signal_all(found, n, SIGKILL);
+    slot->n_empty = n == 0 ? slot->n_empty + 1 : 0;
+    if (slot->shepherd > 0 && slot->n_empty >= EMPTY_PASSES_MAX)
+        (void) kill(slot->shepherd, SIGKILL); /* its end brings the report */
+    else if (slot->shepherd == 0 && (n == 0 || slot->n_passes >= ORPHAN_PASSES_MAX))
+        report_for_shepherd(slot);
+}
+
+static void do_pass(csn_slot *slot, int64_t now_ms)
+{
+    int64_t delay_ms = (int64_t) slot->n_passes + 1;
+
+    slot->n_passes++;
+    slot->next_ms = now_ms + (delay_ms < DELAY_MAX_MS ? delay_ms : DELAY_MAX_MS);
+    if (slot->shepherd > 0)
+        (void) kill(slot->shepherd, SIGCONT); /* it may have been stopped; it is needed to reap */
+    if (slot->phase == CSN_JOB_STOP)
+        stop_tree(slot);
+    else
+        kill_again(slot);
+}
+
+int csn_kill_step(void)
+{
+    int64_t now_ms = -1, next_ms = -1;
+
+    for (size_t i = 0; i < CSN_PROCESS_MAX; i++) {
+        csn_slot *slot = &csn_slots[i];
+        if (slot->phase == CSN_JOB_NONE)
+            continue;
+        if (now_ms < 0)
+            now_ms = csn_sys_now_ms();
+        if (slot->next_ms <= now_ms)
+            do_pass(slot, now_ms);
+        if (slot->phase != CSN_JOB_NONE && (next_ms < 0 || slot->next_ms < next_ms))
+            next_ms = slot->next_ms;
+    }
+    if (next_ms < 0)
+        return -1;
+    return next_ms > now_ms ? (int) (next_ms - now_ms) : 0;
+}
+
+void csn_shepherd_is_gone(csn_slot *slot, const struct rusage *usage)
+{
+    if (atomic_load(&slot->said) == CSN_SAID_END) {
+        csn_slot_free(slot);
+        return;
+    }
+    slot->shepherd = 0;
+    slot->usage = *usage;
+    atomic_store(&slot->main_pid, 0);
+    start_job(slot);
+}
+
+/* Everyone but us, in one call that no fork slips through. */
+static void signal_everyone(int sig)
+{
+    for (size_t i = 0; sig == SIGKILL && i < CSN_PROCESS_MAX; i++)
+        if (csn_slots[i].process != 0)
+            atomic_store(&csn_slots[i].is_killed, 1);
+    (void) kill(-1, sig); /* nobody there: fine */
+}
+
+void csn_init_kill_request(const csn_init_kill *request)
+{
+    csn_slot *slot = csn_slot_of_process(request->process);
+    pid_t main_pid;
+
+    if (request->signal < 1 || request->signal > 64)
+        return;
+    if (request->process == 0) {
+        signal_everyone(request->signal);
+        return;
+    }
+    if (!slot)
+        return; /* it has ended meanwhile, and the keeper will hear or has heard */
+    if (request->whole_tree && request->signal == SIGKILL) {
+        atomic_store(&slot->is_killed, 1);
+        if (slot->phase == CSN_JOB_NONE)
+            start_job(slot);
+    } else if (request->whole_tree) {
+        signal_all(found, csn_tree_of(slot, found), request->signal);
+    } else {
+        main_pid = atomic_load(&slot->main_pid);
+        if (main_pid > 0)
+            (void) kill(main_pid, request->signal); /* gone meanwhile: fine */
+    }
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CSN_INIT_TREE_H
+#define CSN_INIT_TREE_H
+
+/* Who descends from whom. Init can't trust a listing of /proc for this: with hidepid a process that is not dumpable, or
+ * has another user, is not listed. So every number a descendant can have is tried. */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "init/init.h"
+
+enum { CSN_TREE_MAX = 8192 }; /* processes one look can hold; the rest is seen by the next look */
+
+/* All living descendants of the slot's shepherd, ascending; when it has none any more, all processes that belong to no
+ * living shepherd. Returns how many. */
+size_t csn_tree_of(const csn_slot *slot, pid_t found[CSN_TREE_MAX]);
+
+/* Tasks created in this PID namespace after the one with this number. */
+int64_t csn_tasks_since(pid_t pid);
+
+#endif
