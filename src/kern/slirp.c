@@ -12,6 +12,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "caps.h"
+#include "landlock.h"
 #include "net.h"
 #include "pidfd.h"
 #include "spawn.h"
@@ -41,15 +43,56 @@ static int wait_ready(int fd, int64_t deadline_ns)
     return n == 1 && byte == '1' ? 0 : -ENETDOWN;
 }
 
+/* ---- its own walls ---- */
+
+/* All that it reads: itself, its libraries, the resolver's configuration. */
+static const struct {
+    const char *path;
+    unsigned rights;
+} given[] = {
+    { "/usr", CSN_LANDLOCK_READ | CSN_LANDLOCK_EXEC },
+    { "/lib", CSN_LANDLOCK_READ | CSN_LANDLOCK_EXEC },
+    { "/lib64", CSN_LANDLOCK_READ | CSN_LANDLOCK_EXEC },
+    { "/etc", CSN_LANDLOCK_READ },
+    { "/run/systemd/resolve", CSN_LANDLOCK_READ },
+    { "/run/NetworkManager", CSN_LANDLOCK_READ },
+    { "/run/resolvconf", CSN_LANDLOCK_READ },
+    { "/proc", CSN_LANDLOCK_READ },
+    { "/dev/urandom", CSN_LANDLOCK_READ },
+    { "/dev/net/tun", CSN_LANDLOCK_READ | CSN_LANDLOCK_WFILE | CSN_LANDLOCK_DEV },
+};
+
+/* Its own --enable-sandbox needs root (or root inside the user namespace it joins). Started by a
+ * user it would see all his files: landlock does the same without privilege. */
+static int confine(void)
+{
+    csn_landlock rs = CSN_LANDLOCK_INIT;
+    int r = csn_landlock_begin(&rs, CSN_LANDLOCK_SCOPE_UNIX | CSN_LANDLOCK_SCOPE_SIGNAL);
+
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(given); i++) {
+        csn_auto(fd) int fd = open(given[i].path, O_PATH | O_CLOEXEC);
+        if (fd >= 0) /* not every system has every place */
+            r = csn_landlock_allow(&rs, fd, given[i].rights);
+    }
+    if (r == 0)
+        r = csn_no_new_privs();
+    if (r == 0)
+        r = csn_landlock_restrict(&rs);
+    csn_landlock_done(&rs);
+    return r;
+}
+
 static int start(const csn_slirp *slirp, int ready_fd, pid_t *pid, int *pidfd)
 {
+    bool is_root = geteuid() == 0;
     char program[256];
     char configure[] = "--configure", mtu[] = "--mtu=65520", loop[] = "--disable-host-loopback";
     char sandbox[] = "--enable-sandbox", seccomp[] = "--enable-seccomp", ready[] = "--ready-fd=3";
     char cidr[] = "--cidr=" CSN_SLIRP_CIDR, type[] = "--netns-type=path";
     char userns[] = "--userns-path=/proc/self/fd/5", netns[] = "/proc/self/fd/4", tap[] = "tap0";
-    char *argv[] = { program, configure, mtu,    loop,  sandbox, seccomp, ready,
-                     cidr,    type,      userns, netns, tap,     NULL };
+    char *argv[] = { program, configure, mtu,    loop,  seccomp, ready,
+                     cidr,    type,      userns, netns, tap,     is_root ? sandbox : NULL,
+                     NULL };
     char *envp[] = { NULL };
     csn_auto(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -58,8 +101,9 @@ static int start(const csn_slirp *slirp, int ready_fd, pid_t *pid, int *pidfd)
     int r = csn_str_copy(program, sizeof(program), csn_str_of(slirp->program));
     if (r < 0)
         return r;
-    return csn_spawn_program(argv, envp, (int[]){ null, null, null },
-                             (int[]){ ready_fd, slirp->netns_fd, slirp->userns_fd }, 3, pid, pidfd);
+    return csn_spawn_prepared(argv, envp, (int[]){ null, null, null },
+                              (int[]){ ready_fd, slirp->netns_fd, slirp->userns_fd }, 3,
+                              is_root ? NULL : confine, pid, pidfd);
 }
 
 int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid, int *ret_pidfd)

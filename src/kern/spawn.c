@@ -155,8 +155,8 @@ static int place_fds(const int stdio[3], const int *keep, size_t n_keep)
     return csn_close_range((unsigned) n, ~0u);
 }
 
-int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
-                      size_t n_keep, pid_t *ret_pid, int *ret_pidfd)
+int csn_spawn_prepared(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
+                       size_t n_keep, int (*prepare)(void), pid_t *ret_pid, int *ret_pidfd)
 {
     pid_t parent = getpid();
     int pidfd = -1;
@@ -171,7 +171,7 @@ int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3]
         sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL); /* ours are blocked for the signalfd */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent ||
-            place_fds(stdio, keep, n_keep) < 0)
+            place_fds(stdio, keep, n_keep) < 0 || (prepare && prepare() < 0))
             _exit(127);
         (void) execve(argv[0], argv, envp); /* returns only to fail */
         _exit(127);
@@ -179,4 +179,10 @@ int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3]
     *ret_pid = pid;
     *ret_pidfd = pidfd;
     return 0;
+}
+
+int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
+                      size_t n_keep, pid_t *ret_pid, int *ret_pidfd)
+{
+    return csn_spawn_prepared(argv, envp, stdio, keep, n_keep, NULL, ret_pid, ret_pidfd);
 }

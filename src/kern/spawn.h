@@ -38,4 +38,9 @@ int csn_close_range(unsigned first, unsigned last);
 int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
                       size_t n_keep, pid_t *ret_pid, int *ret_pidfd);
 
+/* The same; `prepare` (may be NULL) runs in the child as the last thing before exec, with the
+ * descriptors in place, and keeps the program from starting when it returns -errno. */
+int csn_spawn_prepared(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
+                       size_t n_keep, int (*prepare)(void), pid_t *ret_pid, int *ret_pidfd);
+
 #endif

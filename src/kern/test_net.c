@@ -32,8 +32,11 @@ static int udp_errno(const char *address)
 
 static void enter_new_network(void)
 {
-    if (unshare(CLONE_NEWNET) < 0)
-        SKIP("no right to make a network namespace");
+    csn_idmap uid = { 0, geteuid(), 1 }, gid = { 0, getegid(), 1 };
+
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+        SKIP("no right to make namespaces");
+    CHECK_INT(csn_userns_map(getpid(), &uid, 1, &gid, 1, true), 0);
 }
 
 TEST(loopback_comes_up)
@@ -157,7 +160,7 @@ static int ns_fd(pid_t pid, const char *kind)
 
 TEST(the_link_comes_up_and_routes_decide_what_it_reaches)
 {
-    csn_idmap uid = { 0, geteuid(), 1 }, gid = { 0, getegid(), 1 };
+    csn_idmap uid = { 1000, geteuid(), 1 }, gid = { 1000, getegid(), 1 };
     csn_slirp slirp = { .program = csn_slirp_find() };
     int go[2], listener, pidfd = -1, link = -1;
     csn_child_end end;
