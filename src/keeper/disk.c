@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The writable layers of a sandbox that persists. Those of ephemeral ones are a tmpfs, made by the child. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "setup.h"
+
+static int make_dir(csn_keeper *k, int dirfd, const char *name, csn_error *err)
+{
+    const uid_t owner = (uid_t) k->plan.id_base;
+    int r = csn_fault("mkdir");
+
+    if (r == 0 && mkdirat(dirfd, name, 0755) < 0)
+        r = -errno;
+    if (r == -EEXIST)
+        return CSN_OK; /* from an earlier run */
+    if (r == 0 && k->is_privileged && fchownat(dirfd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+        r = -errno;
+    return r < 0 ? csn_fail_sys(err, r, "make '%s' for the disk of sandbox '%s'", name, k->plan.id)
+                 : CSN_OK;
+}
+
+static int make_uppers(csn_keeper *k, csn_error *err)
+{
+    static const char *const dirs[] = { "root", "root/upper", "root/work", "usr", "usr/upper", "usr/work" };
+    int r = CSN_OK;
+
+    for (size_t i = 0; r == CSN_OK && i < CSN_COUNT(dirs); i++)
+        r = make_dir(k, k->disk_fd, dirs[i], err);
+    return r;
+}
+
+int csn_disk_prepare(csn_keeper *k, csn_error *err)
+{
+    int r;
+
+    if (k->plan.flags & CSN_PLAN_EPHEMERAL) {
+        k->disk_rung = CSN_DISK_TMPFS;
+        return CSN_OK;
+    }
+    k->disk_rung = CSN_DISK_WATCH;
+    r = make_dir(k, k->box_fd, "disk", err);
+    if (r != CSN_OK)
+        return r;
+    k->disk_fd = openat(k->box_fd, "disk", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (k->disk_fd < 0)
+        return csn_fail_sys(err, -errno, "open the disk of sandbox '%s'", k->plan.id);
+    return make_uppers(k, err);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a sandbox. SIGTERM is a courtesy; what ends it is SIGKILL to init, which takes the PID namespace along
+ * (R28). Then what it held goes, and only then those who asked are answered. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "kern/watch.h"
+#include "remove.h"
+#include "serve.h"
+#include "setup.h"
+
+enum { GRACE_DEFAULT_MS = 2000, GRACE_LOOK_MS = 10 };
+
+/* Nobody but init. */
+static bool is_empty(csn_keeper *k)
+{
+    csn_cgroup_usage usage;
+    csn_watch_sample sample;
+
+    if (k->n_running > 0)
+        return false;
+    if (k->limits_kernel & CSN_LIMIT_PIDS)
+        return csn_cgroup_usage_read(&k->cgroup, &usage) == 0 && usage.n_processes <= 1;
+    return k->proc_fd >= 0 && csn_watch_processes(k->proc_fd, 16, &sample) == 0 && sample.n_processes <= 1;
+}
+
+static void on_grace(csn_timer *timer, void *user)
+{
+    csn_keeper *k = user;
+
+    if (csn_deadline_passed(k->last_use_ns) || is_empty(k) ||
+        csn_timer_set(k->loop, timer, csn_deadline_in_ms(GRACE_LOOK_MS), on_grace, k) < 0)
+        csn_end_now(k, k->ending);
+}
+
+void csn_end_begin(csn_keeper *k, csn_ending ending, int grace_ms, bool delete_too)
+{
+    bool is_second = k->is_ending;
+
+    k->is_deleted |= delete_too;
+    k->is_ending = true;
+    if (!k->ending)
+        k->ending = ending;
+    if (k->lender)
+        csn_thaw(k); /* the frozen can't obey */
+    if (grace_ms < 0 || is_empty(k)) {
+        csn_end_now(k, ending);
+        return;
+    }
+    if (is_second)
+        return; /* already on its way, with the first one's grace */
+    k->last_use_ns = csn_deadline_in_ms(grace_ms ? grace_ms : GRACE_DEFAULT_MS);
+    csn_link_kill(k, 0, SIGTERM, false);
+    if (csn_timer_set(k->loop, &k->grace_timer, csn_deadline_in_ms(GRACE_LOOK_MS), on_grace, k) < 0)
+        csn_end_now(k, ending);
+}
+
+void csn_end_now(csn_keeper *k, csn_ending ending)
+{
+    k->is_ending = true;
+    if (!k->ending)
+        k->ending = ending;
+    csn_loop_stop(k->loop, 0);
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+/* Only if it still is ours: a name or range may have been given to another box since. */
+static void remove_link(csn_keeper *k, const char *path)
+{
+    char target[64];
+    ssize_t n = readlinkat(k->state_fd, path, target, sizeof(target));
+
+    if (n == (ssize_t) strlen(k->plan.id) && memcmp(target, k->plan.id, (size_t) n) == 0)
+        (void) unlinkat(k->state_fd, path, 0); /* what stays is swept */
+}
+
+/* Files of the sandbox's users are out of our reach since we gave up our capabilities; but we own their user namespace,
+ * and whoever enters it has power over them, and over nothing else. */
+static void remove_box(csn_keeper *k)
+{
+    char path[128];
+
+    if (k->disk_rung == CSN_DISK_WATCH && k->userns_fd >= 0)
+        (void) setns(k->userns_fd, CLONE_NEWUSER); /* else: what can't be removed is swept */
+    (void) snprintf(path, sizeof(path), "boxes/%s", k->plan.id); /* fits */
+    if (csn_tree_remove(k->state_fd, path) < 0)
+        return; /* its record says what it is; the next engine goes on */
+    if (k->plan.name[0]) {
+        (void) snprintf(path, sizeof(path), "names/%s", k->plan.name); /* at most 64 bytes */
+        remove_link(k, path);
+    }
+    if (k->plan.id_index >= 0) { /* last: the range is free when nothing of it is left */
+        (void) snprintf(path, sizeof(path), "ids/%lld", (long long) k->plan.id_index);
+        remove_link(k, path);
+    }
+}
+
+static void answer_all(csn_keeper *k)
+{
+    csn_list_foreach(node, &k->clients) {
+        csn_client *client = csn_list_entry(node, csn_client, link);
+        if (client->wants_end)
+            csn_reply_done(client, client->stop_seq, 0);
+    }
+}
+
+void csn_end_finish(csn_keeper *k)
+{
+    if (k->lender)
+        csn_thaw(k);
+    k->control_src = csn_source_remove(k->control_src);
+    k->pidfd_src = csn_source_remove(k->pidfd_src);
+    csn_kill_child(k);
+    csn_commands_end_all(k, k->ending);
+    csn_outbound_stop(k);
+    csn_cgroups_remove(k);
+    csn_commands_free_all(k);
+    if (k->listen_fd >= 0)
+        (void) unlinkat(k->box_fd, "sock", 0); /* nobody answers there any more */
+    if (k->is_deleted || k->plan.flags & CSN_PLAN_EPHEMERAL)
+        remove_box(k);
+    answer_all(k);
+    csn_setup_undo(k);
+}

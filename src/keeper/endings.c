@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why did it end? The first reason that holds: what we did to it, what the kernel's counters say, what it did itself. */
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "serve.h"
+
+/* A shell answers 128 + 9 for a child that was killed. */
+static bool looks_killed(int status)
+{
+    return (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ||
+           (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL);
+}
+
+static csn_ending blame_limits(csn_command *cmd, int status)
+{
+    csn_keeper *k = cmd->k;
+    csn_cgroup_usage usage;
+
+    if (k->cgroup.n > 0 && csn_cgroup_usage_read(&k->cgroup, &usage) == 0) {
+        k->n_oom_kills = usage.n_oom_kills;
+        k->n_fork_denied = usage.n_fork_denied;
+        if ((int64_t) usage.memory_peak_bytes > k->peak_memory_bytes)
+            k->peak_memory_bytes = (int64_t) usage.memory_peak_bytes;
+    }
+    if (k->n_oom_kills > cmd->oom_at_start && looks_killed(status))
+        return CSN_ENDED_OOM;
+    if (k->n_fork_denied > cmd->denied_at_start)
+        return CSN_ENDED_PIDS_LIMIT;
+    if (csn_disk_is_full(k))
+        return CSN_ENDED_DISK_FULL;
+    return CSN_ENDED_RUNNING;
+}
+
+csn_ending csn_command_classify(csn_command *cmd, int wait_status)
+{
+    csn_ending blamed;
+
+    if (wait_status == 0)
+        return CSN_ENDED_EXIT; /* whatever we were about to do, it was faster */
+    if (cmd->reason && (wait_status == -1 || WIFSIGNALED(wait_status) || looks_killed(wait_status)))
+        return cmd->reason;
+    if (wait_status == -1)
+        return CSN_ENDED_LOST;
+    blamed = blame_limits(cmd, wait_status);
+    if (blamed)
+        return blamed;
+    return WIFEXITED(wait_status) ? CSN_ENDED_EXIT : CSN_ENDED_SIGNAL;
+}

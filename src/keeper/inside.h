@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CSN_KEEPER_INSIDE_H
+#define CSN_KEEPER_INSIDE_H
+
+/* The child's half of the setup: from the clone into new namespaces to the exec of init. It may have been cloned before
+ * the plan was known, so everything it needs arrives on the setup socket:
+ *
+ *   keeper → child   csn_go and the packed plan; then the descriptors, up to eight per message:
+ *                    init's image, the cgroups' tasks files, the layers (with privilege), each in the plan's order
+ *   child → keeper   csn_report FAILED and exit, or BUILT with the descriptors of csn_built_fd
+ *
+ * The socket is close-on-exec: its end without a FAILED is the exec of init. */
+
+#include <stdint.h>
+
+enum {
+    CSN_GO_FDS_MAX = 8,
+    CSN_FAULT_INSIDE = 1000 /* test builds: plan.fault_at beyond it counts the child's fault points */
+};
+
+typedef struct csn_go {
+    uint32_t plan_len;
+    uint32_t n_tasks, n_trees;
+    uint32_t is_privileged;
+    uint32_t has_ids;         /* inside 0 is mapped: the child becomes it to build */
+    uint32_t wants_proc;      /* the watch rung needs a procfs without hidepid for the keeper */
+    uint64_t layers_with_usr; /* bit per layer of the plan */
+} csn_go;
+
+enum { CSN_REPORT_FAILED = 1, CSN_REPORT_BUILT };
+
+typedef struct csn_report {
+    uint32_t kind;
+    uint32_t step; /* index for csn_inside_step_name() */
+    int32_t error; /* -errno */
+    uint32_t walls_missing;
+    char detail[96]; /* what it was about, NUL-terminated; "": nothing to add */
+} csn_report;
+
+/* Never returns. `setup_fd` and `control_fd` are the child's ends. */
+_Noreturn void csn_inside_run(int setup_fd, int control_fd);
+
+const char *csn_inside_step_name(uint32_t step); /* never NULL */
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CSN_KEEPER_H
+#define CSN_KEEPER_H
+
+/* One keeper, one sandbox: all that its files share. Single-threaded; everything here belongs to the loop. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <caisson/engine.h>
+#include <caisson/receipt.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/time.h"
+#include "kern/cgroup.h"
+#include "wire/frame.h"
+#include "wire/plan.h"
+
+enum {
+    CSN_INSIDE_UID = 1000,   /* the sandbox's user */
+    CSN_INSIDE_IDS = 65536,  /* ids that belong to a privileged sandbox */
+    CSN_CLIENTS_MAX = 64,    /* connections at once */
+    CSN_WAITS_MAX = 64,      /* unanswered WAITs of one connection */
+    CSN_ENDED_MAX = 256,     /* ended background commands that can still be asked for */
+    CSN_KILL_WAIT_MS = 1500, /* a tree that is not gone by then takes the sandbox with it (R28: 2 s) */
+    CSN_START_WAIT_MS = 20000,
+};
+
+typedef struct csn_keeper csn_keeper;
+typedef struct csn_client csn_client;
+typedef struct csn_command csn_command;
+typedef struct csn_log_files csn_log_files;
+
+struct csn_keeper {
+    csn_plan plan;
+    char *plan_bytes; /* owned: what the plan's strings point into */
+    size_t plan_len;
+    bool is_privileged; /* the sandbox has 65536 host ids of its own */
+
+    int state_fd, box_fd, lock_fd, logs_fd; /* directories; the held lock */
+    int listen_fd;
+    int init_image_fd; /* sealed memfd */
+    int control_fd;    /* to init */
+    int setup_fd;      /* to the child while it builds */
+    int init_pidfd, userns_fd, netns_fd;
+    int disk_fd; /* the directory with {root,usr}/{upper,work} */
+    int proc_fd; /* the sandbox's procfs, for the watch rung */
+    int slirp_pidfd;
+    pid_t init_pid, slirp_pid;
+    bool is_cloned_early;
+
+    csn_cgroup_host host;
+    bool is_host_known;
+    csn_cgroup cgroup;
+    uint32_t walls, walls_missing, limits_kernel;
+    csn_rung rung;
+    csn_disk_rung disk_rung;
+    unsigned n_steps_done; /* setup's, for the way back */
+
+    csn_loop *loop;
+    csn_source *control_src, *listen_src, *pidfd_src;
+    csn_list clients;
+    unsigned n_clients;
+    csn_list commands, ended; /* running; ended background ones, oldest first */
+    unsigned n_running, n_ended;
+    uint32_t last_command;
+
+    csn_timer ttl_timer, idle_timer, grace_timer, watch_timer, disk_timer;
+    int64_t started_ns, started_ms, last_use_ns;
+    csn_client *lender; /* the connection for which the sandbox is frozen */
+
+    /* Sums over commands that have ended, and what the watchers saw last. */
+    int64_t user_us, sys_us, n_tasks, stdout_bytes, stderr_bytes;
+    int64_t peak_memory_bytes, disk_bytes, disk_inodes;
+    uint64_t n_fork_denied, n_oom_kills;
+    unsigned n_denied_rounds; /* samples in a row in which clone() was refused */
+
+    csn_ending ending;    /* of the sandbox; 0 while it runs */
+    bool is_ending, is_deleted;
+};
+
+/* main.c */
+uint32_t csn_walls_off(const csn_keeper *k); /* 0 unless this is a test build */
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ladder of limits: what cgroups can do here, and what is left to the watcher. */
+
+#include <errno.h>
+
+#include "base/time.h"
+#include "setup.h"
+
+static const struct {
+    uint32_t limit, controller;
+    const char *name;
+} ladder[] = {
+    { CSN_LIMIT_MEMORY, CSN_CG_MEMORY, "memory" },
+    { CSN_LIMIT_CPU, CSN_CG_CPU, "CPU" },
+    { CSN_LIMIT_PIDS, CSN_CG_PIDS, "process" },
+};
+
+int csn_cgroups_look(csn_keeper *k)
+{
+    int r = k->is_host_known ? 0 : csn_cgroup_probe(&k->host);
+
+    k->is_host_known = r == 0;
+    return r;
+}
+
+static bool is_limited(const csn_plan *plan, uint32_t limit)
+{
+    return (limit == CSN_LIMIT_MEMORY && plan->memory_bytes > 0) ||
+           (limit == CSN_LIMIT_CPU && plan->cpu_milli > 0) ||
+           (limit == CSN_LIMIT_PIDS && plan->pids > 0);
+}
+
+/* Each hierarchy costs a directory to make and to remove, so short-lived sandboxes take only what limits them. */
+static uint32_t choose(const csn_keeper *k)
+{
+    const uint32_t flags = k->plan.flags;
+    bool is_short = (flags & CSN_PLAN_EPHEMERAL) && !(flags & CSN_PLAN_DETACHED);
+    uint32_t want = CSN_CG_LIMITS | (is_short ? 0 : CSN_CG_FREEZER | CSN_CG_CPUACCT);
+
+    return want & k->host.controllers;
+}
+
+static int check_strict(csn_keeper *k, uint32_t have, csn_error *err)
+{
+    for (size_t i = 0; i < CSN_COUNT(ladder); i++) {
+        if (have & ladder[i].controller)
+            k->limits_kernel |= ladder[i].limit;
+        else if (k->plan.strict & ladder[i].limit && is_limited(&k->plan, ladder[i].limit))
+            return csn_fail(err, CSN_E_UNSUPPORTED,
+                            "the %s limit is strict, but no cgroup controller for it is usable here",
+                            ladder[i].name);
+    }
+    return CSN_OK;
+}
+
+int csn_cgroups_make(csn_keeper *k, csn_error *err)
+{
+    int r = csn_cgroups_look(k);
+    uint32_t have = r == 0 && k->host.rung != CSN_CGROUP_NONE ? choose(k) : 0;
+    const csn_cgroup_limits limits = {
+        .controllers = have,
+        .memory_bytes = k->plan.memory_bytes,
+        .n_processes = k->plan.pids,
+        .cpu_milli = k->plan.cpu_milli,
+    };
+
+    k->rung = CSN_RUNG_WATCH;
+    k->limits_kernel = k->plan.flags & CSN_PLAN_EPHEMERAL ? CSN_LIMIT_DISK : k->limits_kernel;
+    r = check_strict(k, have, err);
+    if (r != CSN_OK || have == 0)
+        return r;
+    r = csn_cgroup_create(&k->host, k->plan.id, &limits, &k->cgroup);
+    if (r < 0)
+        return csn_fail_sys(err, r, "make the cgroups of sandbox '%s'", k->plan.id);
+    k->rung = k->host.rung == CSN_CGROUP_V2 ? CSN_RUNG_CGROUP2 : CSN_RUNG_CGROUP1;
+    return CSN_OK;
+}
+
+void csn_cgroups_remove(csn_keeper *k)
+{
+    if (k->cgroup.n == 0)
+        return;
+    /* Init is dead and took its PID namespace along; the groups are empty unless something is wrong. */
+    if (csn_cgroup_remove(&k->cgroup) < 0) {
+        (void) csn_cgroup_kill(&k->cgroup); /* what stays is swept by the next engine */
+        (void) csn_cgroup_remove(&k->cgroup);
+    }
+    csn_cgroup_done(&k->cgroup);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The policy "outbound": a user-mode network, with everything that is not the public internet refused (R26). */
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kern/net.h"
+#include "kern/pidfd.h"
+#include "kern/spawn.h"
+#include "setup.h"
+
+enum { SLIRP_WAIT_MS = 5000 };
+
+/* Routes are made in the sandbox's network namespace, by a child that stays there: the keeper goes nowhere. */
+static int refuse_private(csn_keeper *k)
+{
+    static csn_net_addr addrs[CSN_NET_MAX_ADDRS];
+    csn_auto(fd) int pidfd = -1;
+    csn_child_end end;
+    size_t n = 0;
+    int r = csn_net_addresses(addrs, CSN_NET_MAX_ADDRS, &n);
+
+    if (r < 0)
+        return r;
+    pid_t pid = csn_clone(0, -1, &pidfd);
+    if (pid == 0) {
+        if (setns(k->userns_fd, CLONE_NEWUSER) < 0 || setns(k->netns_fd, CLONE_NEWNET) < 0)
+            _exit(errno);
+        _exit(-csn_net_refuse_private(-1, addrs, n));
+    }
+    if (pid < 0)
+        return pid;
+    r = csn_pidfd_reap_until(pidfd, csn_deadline_in_ms(SLIRP_WAIT_MS), &end);
+    if (r < 0) {
+        (void) csn_pidfd_signal(pidfd, SIGKILL);      /* it does nothing that could be half done */
+        (void) csn_pidfd_reap(pidfd, false, &end);
+        return r;
+    }
+    return end.by_signal ? -EIO : -end.status;
+}
+
+int csn_outbound_start(csn_keeper *k, csn_error *err)
+{
+    csn_slirp slirp = { .program = csn_slirp_find(), .netns_fd = k->netns_fd, .userns_fd = k->userns_fd };
+    int r;
+
+    if (!(k->plan.flags & CSN_PLAN_OUTBOUND))
+        return CSN_OK;
+    if (!slirp.program)
+        return csn_fail(err, CSN_E_UNSUPPORTED, "network 'outbound' needs slirp4netns (Debian: slirp4netns)");
+    r = csn_slirp_start(&slirp, csn_deadline_in_ms(SLIRP_WAIT_MS), &k->slirp_pid, &k->slirp_pidfd);
+    if (r < 0)
+        return csn_fail_sys(err, r, "start slirp4netns");
+    r = refuse_private(k);
+    return r < 0 ? csn_fail_sys(err, r, "refuse private addresses") : CSN_OK;
+}
+
+void csn_outbound_stop(csn_keeper *k)
+{
+    csn_child_end end;
+
+    if (k->slirp_pidfd < 0)
+        return;
+    (void) csn_pidfd_signal(k->slirp_pidfd, SIGKILL); /* gone already: fine */
+    (void) csn_pidfd_reap(k->slirp_pidfd, false, &end);
+    csn_close(&k->slirp_pidfd);
+}

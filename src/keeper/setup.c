@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "kern/spawn.h"
+
+/* --- directories and the lock ------------------------------------------------------------------------------------ */
+
+static int check_plan(csn_keeper *k, csn_error *err)
+{
+    const csn_plan *plan = &k->plan;
+
+    k->is_privileged = plan->id_base > 0;
+    /* R2: a map of one id would be a map to the host's root. */
+    if (!k->is_privileged && geteuid() == 0)
+        return csn_fail(err, CSN_E_INVALID, "a sandbox started by root needs a range of ids of its own");
+    if (k->is_privileged && geteuid() != 0)
+        return csn_fail(err, CSN_E_DENIED, "a range of ids can only be used by root");
+    if (plan->n_layers == 0 && !(plan->flags & CSN_PLAN_HOST_BASED))
+        return csn_fail(err, CSN_E_INVALID, "the plan names no layer to run on");
+#ifndef CSN_TEST_HOOKS
+    if (plan->walls_off)
+        return csn_fail(err, CSN_E_INVALID, "walls can't be switched off in this build");
+#endif
+    return CSN_OK;
+}
+
+static int open_dirs(csn_keeper *k, csn_error *err)
+{
+    char path[64];
+
+    k->state_fd = open(k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (k->state_fd < 0)
+        return csn_fail_sys(err, -errno, "open the state directory '%s'", k->plan.state_dir);
+    (void) snprintf(path, sizeof(path), "boxes/%s", k->plan.id); /* 32 digits: fits */
+    k->box_fd = openat(k->state_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (k->box_fd < 0)
+        return csn_fail_sys(err, -errno, "open '%s/%s'", k->plan.state_dir, path);
+    return CSN_OK;
+}
+
+static void close_dirs(csn_keeper *k)
+{
+    csn_close(&k->logs_fd);
+    csn_close(&k->disk_fd);
+    csn_close(&k->box_fd);
+    csn_close(&k->state_fd);
+}
+
+/* Held as long as we live: that a sandbox runs *is* this lock. */
+static int lock_box(csn_keeper *k, csn_error *err)
+{
+    k->lock_fd = openat(k->box_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (k->lock_fd < 0)
+        return csn_fail_sys(err, -errno, "open the lock of sandbox '%s'", k->plan.id);
+    if (flock(k->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return errno == EWOULDBLOCK
+                   ? csn_fail(err, CSN_E_STATE, "sandbox '%s' has a keeper already", k->plan.id)
+                   : csn_fail_sys(err, -errno, "lock sandbox '%s'", k->plan.id);
+    return CSN_OK;
+}
+
+static void unlock_box(csn_keeper *k)
+{
+    csn_close(&k->lock_fd);
+}
+
+/* --- the order --------------------------------------------------------------------------------------------------- */
+
+static int make_child(csn_keeper *k, csn_error *err)
+{
+    return k->is_cloned_early ? CSN_OK : csn_clone_inside(k, err);
+}
+
+static const struct step {
+    const char *name;
+    int (*run)(csn_keeper *k, csn_error *err);
+    void (*undo)(csn_keeper *k); /* also after a failed run: takes half-built things */
+} steps[] = {
+    { "check the plan", check_plan, NULL },
+    { "open directories", open_dirs, close_dirs },
+    { "take the lock", lock_box, unlock_box },
+    { "prepare the disk", csn_disk_prepare, NULL },
+    { "make cgroups", csn_cgroups_make, csn_cgroups_remove }, /* before anything can fork */
+    { "clone", make_child, csn_kill_child },
+    { "map ids", csn_ids_map, NULL },
+    { "hand over layers and plan", csn_start_child, NULL }, /* from here on the child builds beside us */
+    { "start the network", csn_outbound_start, csn_outbound_stop },
+    { "confine the keeper", csn_confine, NULL }, /* before any foreign code runs */
+    { "wait for init", csn_await_init, NULL },
+};
+
+int csn_setup_run(csn_keeper *k, csn_error *err)
+{
+    int r = CSN_OK;
+
+    for (k->n_steps_done = 0; r == CSN_OK && k->n_steps_done < CSN_COUNT(steps); k->n_steps_done++) {
+        int fault = csn_fault(steps[k->n_steps_done].name);
+        r = fault < 0 ? csn_fail_sys(err, fault, "%s", steps[k->n_steps_done].name)
+                      : steps[k->n_steps_done].run(k, err);
+    }
+    if (r != CSN_OK)
+        csn_setup_undo(k);
+    return r;
+}
+
+void csn_setup_undo(csn_keeper *k)
+{
+    while (k->n_steps_done > 0) {
+        const struct step *step = &steps[--k->n_steps_done];
+        if (step->undo)
+            step->undo(k);
+    }
+    if (k->is_cloned_early)
+        csn_kill_child(k); /* it stands before its step did */
+}

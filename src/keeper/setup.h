@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CSN_KEEPER_SETUP_H
+#define CSN_KEEPER_SETUP_H
+
+/* The keeper's half of the setup: a table of steps, walked forward to build and backward to take down. */
+
+#include "keeper.h"
+
+/* Builds what k->plan says, until init has said that it is ready. On failure all steps that ran are undone. */
+int csn_setup_run(csn_keeper *k, csn_error *err);
+
+/* Takes everything down that csn_setup_run() built, last first: init, cgroups, descriptors. Never stops half-way. */
+void csn_setup_undo(csn_keeper *k);
+
+/* What needs no plan: done early by a keeper that waits for one. */
+int csn_clone_inside(csn_keeper *k, csn_error *err); /* start.c: namespaces, and the child in them */
+
+/* limits.c */
+int csn_cgroups_make(csn_keeper *k, csn_error *err);
+void csn_cgroups_remove(csn_keeper *k);
+int csn_cgroups_look(csn_keeper *k); /* 0 or -errno; fills k->host once */
+
+/* disk.c */
+int csn_disk_prepare(csn_keeper *k, csn_error *err);
+
+/* ids.c */
+int csn_ids_map(csn_keeper *k, csn_error *err);
+
+/* mapped.c: with privilege the keeper clones the layers and maps their ids for the child */
+int csn_layers_clone(csn_keeper *k, int *trees, uint32_t *ret_n, uint64_t layers_with_usr, csn_error *err);
+uint64_t csn_layers_with_usr(const csn_keeper *k);
+
+/* start.c */
+int csn_start_child(csn_keeper *k, csn_error *err);  /* hands over the plan and the descriptors */
+int csn_await_init(csn_keeper *k, csn_error *err);
+void csn_kill_child(csn_keeper *k); /* kills init, waits for it, closes what leads to it */
+
+/* outbound.c */
+int csn_outbound_start(csn_keeper *k, csn_error *err);
+void csn_outbound_stop(csn_keeper *k);
+
+/* confine.c */
+int csn_confine(csn_keeper *k, csn_error *err);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /proc, /dev, /tmp: what the kernel gives rather than an image (R8, R9). */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "inside_impl.h"
+#include "kern/mount.h"
+#include "keeper.h"
+
+#define QUIET (CSN_ATTR_NOSUID | CSN_ATTR_NODEV)
+
+enum { TTY_GID = 5, PTYS_MAX = 256, TMP_FILES_MAX = 100000, SHM_FILES_MAX = 10000, DEV_FILES_MAX = 64 };
+
+int csn_inside_mount_proc(csn_inside *in)
+{
+    int r = csn_mount_proc(CSN_PROC_HIDEPID, &in->proc_fd);
+
+    if (r == 0 && in->go.wants_proc)
+        r = csn_mount_proc(CSN_PROC_RDONLY, &in->watch_proc_fd);
+    if (r == 0)
+        r = csn_mount_attach(in->proc_fd, in->root_fd, "proc", CSN_TARGET_DIR);
+    return r < 0 ? r : csn_tree_clone(in->proc_fd, "", false, &in->bare_proc_fd);
+}
+
+static int clone_device(const char *path, unsigned major_number, unsigned minor_number, int *ret_fd)
+{
+    csn_auto(fd) int fd = -1;
+    int r = csn_tree_clone(AT_FDCWD, path, false, &fd);
+
+    if (r == 0)
+        r = csn_chardev_verify(fd, major_number, minor_number);
+    if (r == 0)
+        *ret_fd = csn_take_fd(&fd);
+    return r;
+}
+
+/* Not every kernel has every file; what is not there needs no cover. */
+static bool is_there(int dirfd, const char *name)
+{
+    return faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int cover(csn_inside *in, int with, const char *name)
+{
+    csn_auto(fd) int copy = -1;
+    int r;
+
+    if (!is_there(in->proc_fd, name))
+        return 0;
+    r = csn_tree_clone(with, "", false, &copy);
+    if (r == 0)
+        r = csn_mount_attach(copy, in->proc_fd, name, CSN_TARGET_EXISTING);
+    if (r < 0)
+        csn_inside_about(in, name);
+    return r;
+}
+
+static int open_empty(csn_inside *in)
+{
+    csn_auto(fd) int dir = -1;
+    int r;
+
+    if (in->empty_fd >= 0)
+        return 0;
+    if (mkdirat(in->stage_fd, "empty", 0555) < 0)
+        return -errno;
+    dir = openat(in->stage_fd, "empty", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return -errno;
+    r = csn_tree_clone(dir, "", false, &in->empty_fd);
+    if (r == 0)
+        r = csn_tree_attr(in->empty_fd, QUIET | CSN_ATTR_RDONLY | CSN_ATTR_NOEXEC, false);
+    return r < 0 ? r : csn_mount_attach(in->empty_fd, in->stage_fd, "empty", CSN_TARGET_EXISTING);
+}
+
+int csn_inside_mask_proc(csn_inside *in)
+{
+    static const char *const read_only[] = { "sys", "irq", "bus", "fs", "sysrq-trigger" };
+    static const char *const files[] = { "kcore",       "keys",          "kmsg",       "timer_list",
+                                         "sched_debug", "latency_stats", "interrupts", "kallsyms",
+                                         "config.gz" };
+    static const char *const dirs[] = { "acpi", "scsi" };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(read_only); i++)
+        if (is_there(in->proc_fd, read_only[i]))
+            r = csn_mount_bind(in->proc_fd, read_only[i], false, CSN_ATTR_RDONLY, in->proc_fd,
+                               read_only[i], CSN_TARGET_EXISTING);
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(files); i++)
+        r = cover(in, in->null_fd, files[i]);
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(dirs); i++) {
+        if (!is_there(in->proc_fd, dirs[i]))
+            continue;
+        r = open_empty(in);
+        if (r == 0)
+            r = cover(in, in->empty_fd, dirs[i]);
+    }
+    return r;
+}
+
+static int make_nodes(csn_inside *in, int dev)
+{
+    static const struct {
+        const char *host, *name;
+        unsigned major_number, minor_number;
+    } nodes[] = {
+        { "/dev/null", "null", 1, 3 },     { "/dev/zero", "zero", 1, 5 },
+        { "/dev/full", "full", 1, 7 },     { "/dev/random", "random", 1, 8 },
+        { "/dev/urandom", "urandom", 1, 9 }, { "/dev/tty", "tty", 5, 0 },
+    };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(nodes); i++) {
+        csn_auto(fd) int node = -1;
+        r = clone_device(nodes[i].host, nodes[i].major_number, nodes[i].minor_number, &node);
+        if (r == 0 && mknodat(dev, nodes[i].name, S_IFREG | 0666, 0) < 0)
+            r = -errno;
+        if (r == 0)
+            r = csn_mount_attach(node, dev, nodes[i].name, CSN_TARGET_EXISTING);
+        if (r < 0)
+            csn_inside_about(in, nodes[i].host);
+        if (r == 0 && i == 0)
+            in->null_fd = csn_take_fd(&node); /* verified: the source of masks and of init's stdio */
+    }
+    return r;
+}
+
+static int make_links(int dev)
+{
+    static const struct {
+        const char *target, *name;
+    } links[] = {
+        { "/proc/self/fd", "fd" },         { "/proc/self/fd/0", "stdin" },
+        { "/proc/self/fd/1", "stdout" },   { "/proc/self/fd/2", "stderr" },
+        { "pts/ptmx", "ptmx" },
+    };
+
+    for (size_t i = 0; i < CSN_COUNT(links); i++)
+        if (symlinkat(links[i].target, dev, links[i].name) < 0)
+            return -errno;
+    return mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 0755) < 0 ? -errno : 0;
+}
+
+static uint64_t bytes_of(int64_t limit)
+{
+    return limit > 0 ? (uint64_t) limit : 0;
+}
+
+int csn_inside_mount_dev(csn_inside *in)
+{
+    csn_auto(fd) int dev = -1, pts = -1, shm = -1;
+    int r = csn_mount_tmpfs(64 << 10, DEV_FILES_MAX, 0755, CSN_ATTR_NOSUID | CSN_ATTR_NOEXEC, &dev);
+
+    if (r == 0)
+        r = csn_mount_attach(dev, in->root_fd, "dev", CSN_TARGET_DIR);
+    if (r == 0)
+        r = make_nodes(in, dev);
+    if (r == 0)
+        r = make_links(dev);
+    if (r == 0)
+        r = csn_mount_devpts(in->go.has_ids ? TTY_GID : (uint32_t) -1, PTYS_MAX, &pts);
+    if (r == 0)
+        r = csn_mount_attach(pts, dev, "pts", CSN_TARGET_EXISTING);
+    if (r == 0)
+        r = csn_mount_tmpfs(bytes_of(in->plan.shm_bytes), SHM_FILES_MAX, 01777, QUIET, &shm);
+    if (r == 0)
+        r = csn_mount_attach(shm, dev, "shm", CSN_TARGET_EXISTING);
+    /* Complete: nobody, the sandbox's root included, adds to it. */
+    return r < 0 ? r : csn_tree_attr(dev, CSN_ATTR_RDONLY, false);
+}
+
+int csn_inside_mount_tmp(csn_inside *in)
+{
+    csn_auto(fd) int tmp = -1;
+    int r = csn_mount_tmpfs(bytes_of(in->plan.tmp_bytes), TMP_FILES_MAX, 01777, QUIET, &tmp);
+
+    return r < 0 ? r : csn_mount_attach(tmp, in->root_fd, "tmp", CSN_TARGET_DIR);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The child: cloned, given its plan, waited for, and in the end killed. */
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "inside_impl.h"
+#include "kern/missing.h"
+#include "kern/pidfd.h"
+#include "kern/spawn.h"
+#include "setup.h"
+
+static uint64_t namespaces(const csn_keeper *k)
+{
+    /* The cgroup namespace is made by the child once it is in its cgroup. */
+    uint64_t flags = CSN_CLONE_ALL_NS & ~CSN_CLONE_NEWCGROUP;
+
+    if (csn_walls_off(k) & CSN_WALL_NETNS)
+        flags &= ~CSN_CLONE_NEWNET;
+    return flags;
+}
+
+static int make_pair(int ends[2])
+{
+    int r = csn_fault_as("socketpair", EMFILE);
+
+    if (r < 0)
+        return r;
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0 ? -errno : 0;
+}
+
+int csn_clone_inside(csn_keeper *k, csn_error *err)
+{
+    int setup[2] = { -1, -1 }, control[2] = { -1, -1 };
+    int r = make_pair(setup);
+
+    if (r == 0)
+        r = make_pair(control);
+    pid_t pid = r < 0 ? r : csn_clone(namespaces(k), csn_cgroup_clone_fd(&k->cgroup), &k->init_pidfd);
+    if (pid == 0)
+        csn_inside_run(setup[1], control[1]);
+    csn_close(&setup[1]);
+    csn_close(&control[1]);
+    if (pid < 0) {
+        csn_close(&setup[0]);
+        csn_close(&control[0]);
+        return csn_fail_sys(err, pid, "clone into new namespaces");
+    }
+    k->init_pid = pid;
+    k->setup_fd = setup[0];
+    k->control_fd = control[0];
+    return CSN_OK;
+}
+
+/* --- handing over ------------------------------------------------------------------------------------------------ */
+
+static int send_go(csn_keeper *k, const csn_go *go)
+{
+    struct iovec iov[2] = {
+        { (void *) (uintptr_t) go, sizeof(*go) },
+        { k->plan_bytes, k->plan_len },
+    };
+    struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+
+    return sendmsg(k->setup_fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int send_descriptors(csn_keeper *k, const int *fds, size_t n)
+{
+    int r = 0;
+
+    for (size_t at = 0; r == 0 && at < n; at += CSN_GO_FDS_MAX) {
+        size_t now = n - at < CSN_GO_FDS_MAX ? n - at : CSN_GO_FDS_MAX;
+        r = csn_send_fds(k->setup_fd, "", 1, fds + at, now);
+    }
+    return r;
+}
+
+static uint32_t list_tasks(const csn_keeper *k, int *fds)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; k->rung == CSN_RUNG_CGROUP1 && i < k->cgroup.n; i++)
+        fds[n++] = k->cgroup.in[i].tasks_fd;
+    return n;
+}
+
+int csn_start_child(csn_keeper *k, csn_error *err)
+{
+    int fds[1 + CSN_CG_N + CSN_TREES_MAX];
+    csn_go go = {
+        .plan_len = (uint32_t) k->plan_len,
+        .is_privileged = k->is_privileged,
+        .has_ids = k->is_privileged || k->plan.flags & CSN_PLAN_ROOT_INSIDE,
+        .wants_proc = (k->limits_kernel & (CSN_LIMIT_MEMORY | CSN_LIMIT_PIDS)) !=
+                      (CSN_LIMIT_MEMORY | CSN_LIMIT_PIDS),
+        .layers_with_usr = csn_layers_with_usr(k),
+    };
+    int *trees = fds + 1 + list_tasks(k, fds + 1);
+    int r = CSN_OK;
+
+    fds[0] = k->init_image_fd;
+    go.n_tasks = (uint32_t) (trees - fds) - 1;
+    for (size_t i = 0; i < CSN_TREES_MAX; i++)
+        trees[i] = -1;
+    if (k->is_privileged)
+        r = csn_layers_clone(k, trees, &go.n_trees, go.layers_with_usr, err);
+    if (r == CSN_OK) {
+        int e = send_go(k, &go);
+        if (e == 0)
+            e = send_descriptors(k, fds, 1 + go.n_tasks + go.n_trees);
+        if (e < 0)
+            r = csn_fail_sys(err, e, "hand the plan to the child");
+    }
+    csn_close_many(trees, CSN_TREES_MAX);
+    return r;
+}
+
+/* --- waiting ----------------------------------------------------------------------------------------------------- */
+
+/* The child says where it stands. 0: go on; CSN_E_…: it failed. */
+static int take_report(csn_keeper *k, csn_error *err)
+{
+    csn_report report;
+    int fds[2] = { -1, -1 };
+    size_t n = 0;
+    ssize_t len = csn_recv_fds_flags(k->setup_fd, &report, sizeof(report), fds, 2, &n, MSG_DONTWAIT);
+
+    if (len == -EAGAIN)
+        return CSN_OK;
+    if (len != (ssize_t) sizeof(report)) { /* closed: init was executed, or died */
+        csn_close(&k->setup_fd);
+        return CSN_OK;
+    }
+    report.detail[sizeof(report.detail) - 1] = '\0';
+    if (report.kind != CSN_REPORT_BUILT) {
+        csn_close_many(fds, n);
+        return csn_fail_sys(err, report.error, "%s%s%s%s", csn_inside_step_name(report.step),
+                            report.detail[0] ? " '" : "", report.detail, report.detail[0] ? "'" : "");
+    }
+    k->walls_missing |= report.walls_missing;
+    size_t at = 0;
+    if (k->plan.flags & CSN_PLAN_EPHEMERAL && at < n)
+        k->disk_fd = fds[at++];
+    if (at < n)
+        k->proc_fd = fds[at++];
+    for (; at < n; at++)
+        csn_close(&fds[at]);
+    return CSN_OK;
+}
+
+static int fail_dead(csn_keeper *k, csn_error *err)
+{
+    csn_child_end end;
+    int r = take_report(k, err);
+
+    if (r != CSN_OK)
+        return r;
+    if (csn_pidfd_reap_until(k->init_pidfd, csn_deadline_in_ms(CSN_KILL_WAIT_MS), &end) == 0 && end.by_signal)
+        return csn_fail(err, CSN_E_SYSTEM, "init was killed by signal %d while it started", end.status);
+    return csn_fail(err, CSN_E_SYSTEM, "init ended before it was ready");
+}
+
+static int take_ready(csn_keeper *k, csn_error *err)
+{
+    static char buf[256];
+    csn_auto(msg) csn_msg msg = CSN_MSG_INIT;
+    int r = csn_frame_recv(k->control_fd, buf, sizeof(buf), CSN_SAID_BY_INIT, MSG_DONTWAIT, &msg);
+
+    if (r == 0)
+        return fail_dead(k, err);
+    if (r < 0 || msg.head.type != CSN_FRAME_INIT_READY)
+        return csn_fail(err, CSN_E_PROTOCOL, "init said something else than that it is ready");
+    return CSN_OK;
+}
+
+int csn_await_init(csn_keeper *k, csn_error *err)
+{
+    const int64_t deadline = csn_deadline_in_ms(CSN_START_WAIT_MS);
+
+    for (;;) {
+        struct pollfd fds[2] = { { .fd = k->setup_fd, .events = POLLIN },
+                                 { .fd = k->control_fd, .events = POLLIN } };
+        int n = poll(fds, 2, csn_remaining_ms(deadline));
+        if (n < 0 && errno != EINTR)
+            return csn_fail_sys(err, -errno, "wait for init");
+        if (n == 0)
+            return csn_fail(err, CSN_E_TIMEOUT, "init was not ready within %d ms", CSN_START_WAIT_MS);
+        if (n > 0 && fds[0].revents) {
+            int r = take_report(k, err);
+            if (r != CSN_OK)
+                return r;
+            continue; /* what the child reported comes before what init says */
+        }
+        if (n > 0 && fds[1].revents)
+            return take_ready(k, err);
+    }
+}
+
+void csn_kill_child(csn_keeper *k)
+{
+    csn_child_end end;
+
+    if (k->init_pidfd >= 0) {
+        (void) csn_pidfd_signal(k->init_pidfd, SIGKILL); /* gone already: fine */
+        (void) csn_pidfd_reap(k->init_pidfd, false, &end); /* its whole PID namespace ends before it */
+    }
+    csn_close(&k->init_pidfd);
+    csn_close(&k->setup_fd);
+    csn_close(&k->control_fd);
+    csn_close(&k->proc_fd);
+    csn_close(&k->userns_fd);
+    csn_close(&k->netns_fd);
+    k->is_cloned_early = false;
+}

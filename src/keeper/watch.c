@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits that no kernel enforces here, sampled; and the sandbox's own timers. */
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/vfs.h>
+
+#include "kern/watch.h"
+#include "serve.h"
+
+enum {
+    SAMPLE_MS = 250,     /* with cgroups: only refused clones are looked for */
+    FAST_SAMPLE_MS = 100, /* without: memory and processes, too */
+    SLOW_SAMPLE_MS = 1000, /* nothing was started by us, but something may have stayed */
+    DENIED_ROUNDS = 4,   /* a second at the process limit is a fork bomb */
+    WATCH_EXTRA = 64,    /* processes looked at beyond the limit */
+    DISK_MIN_MS = 200,
+    DISK_MAX_MS = 5000,
+    DISK_SHARE = 20,     /* a walk may take a twentieth of the time */
+    FULL_BYTES = 64 << 10,
+};
+
+static void kill_all(csn_keeper *k, csn_ending reason)
+{
+    if (k->n_running == 0)
+        csn_link_kill(k, 0, SIGKILL, true); /* daemons of commands that are over */
+    csn_list_foreach(node, &k->commands)
+        csn_command_kill(csn_list_entry(node, csn_command, link), reason);
+}
+
+/* --- processes and memory ----------------------------------------------------------------------------------------- */
+
+static void sample_cgroup(csn_keeper *k)
+{
+    csn_cgroup_usage usage;
+
+    if (csn_cgroup_usage_read(&k->cgroup, &usage) < 0)
+        return;
+    k->n_denied_rounds = usage.n_fork_denied > k->n_fork_denied ? k->n_denied_rounds + 1 : 0;
+    if ((int64_t) usage.memory_peak_bytes > k->peak_memory_bytes)
+        k->peak_memory_bytes = (int64_t) usage.memory_peak_bytes;
+    k->n_fork_denied = usage.n_fork_denied;
+    if (k->n_denied_rounds >= DENIED_ROUNDS) {
+        k->n_denied_rounds = 0;
+        kill_all(k, CSN_ENDED_PIDS_LIMIT);
+    }
+}
+
+static void sample_processes(csn_keeper *k)
+{
+    csn_watch_sample sample;
+    unsigned max = k->plan.pids > 0 ? (unsigned) k->plan.pids + WATCH_EXTRA : 4096;
+
+    if (csn_watch_processes(k->proc_fd, max, &sample) < 0)
+        return;
+    if ((int64_t) sample.memory_bytes > k->peak_memory_bytes)
+        k->peak_memory_bytes = (int64_t) sample.memory_bytes;
+    if (!(k->limits_kernel & CSN_LIMIT_MEMORY) && k->plan.memory_bytes > 0 &&
+        (int64_t) sample.memory_bytes > k->plan.memory_bytes)
+        kill_all(k, CSN_ENDED_OOM);
+    else if (!(k->limits_kernel & CSN_LIMIT_PIDS) && k->plan.pids > 0 &&
+             (sample.is_partial || (int64_t) sample.n_threads > k->plan.pids))
+        kill_all(k, CSN_ENDED_PIDS_LIMIT);
+}
+
+static void on_sample(csn_timer *timer, void *user);
+
+static void set_sample(csn_keeper *k)
+{
+    int ms = k->proc_fd >= 0 ? (k->n_running > 0 ? FAST_SAMPLE_MS : SLOW_SAMPLE_MS) : SAMPLE_MS;
+
+    if (k->proc_fd < 0 && k->n_running == 0)
+        return; /* the kernel does the rest */
+    if (csn_timer_set(k->loop, &k->watch_timer, csn_deadline_in_ms(ms), on_sample, k) < 0)
+        csn_end_now(k, CSN_ENDED_LOST); /* unwatched it may not go on */
+}
+
+static void on_sample(csn_timer *timer, void *user)
+{
+    csn_keeper *k = user;
+
+    (void) timer;
+    if (k->cgroup.n > 0)
+        sample_cgroup(k);
+    if (k->proc_fd >= 0)
+        sample_processes(k);
+    set_sample(k);
+}
+
+/* --- disk --------------------------------------------------------------------------------------------------------- */
+
+static bool is_over(const csn_keeper *k)
+{
+    return (k->plan.disk_bytes > 0 && k->disk_bytes > k->plan.disk_bytes) ||
+           (k->plan.disk_inodes > 0 && k->disk_inodes > k->plan.disk_inodes);
+}
+
+static void measure_disk(csn_keeper *k)
+{
+    csn_disk_usage usage;
+    uint64_t max = k->plan.disk_inodes > 0 ? (uint64_t) k->plan.disk_inodes * 2 : 1000000;
+
+    if (csn_watch_disk(k->disk_fd, max, &usage) < 0)
+        return;
+    k->disk_bytes = (int64_t) usage.bytes;
+    k->disk_inodes = (int64_t) usage.n_seen;
+}
+
+static void on_disk(csn_timer *timer, void *user)
+{
+    csn_keeper *k = user;
+    int64_t began = csn_now_ns(), next_ms;
+
+    (void) timer;
+    measure_disk(k);
+    if (is_over(k))
+        kill_all(k, CSN_ENDED_DISK_FULL);
+    next_ms = (csn_now_ns() - began) / CSN_NS_PER_MS * DISK_SHARE;
+    if (next_ms < DISK_MIN_MS)
+        next_ms = k->n_running > 0 ? DISK_MIN_MS : DISK_MAX_MS;
+    if (next_ms > DISK_MAX_MS)
+        next_ms = DISK_MAX_MS;
+    if (csn_timer_set(k->loop, &k->disk_timer, csn_deadline_in_ms(next_ms), on_disk, k) < 0)
+        csn_end_now(k, CSN_ENDED_LOST);
+}
+
+/* A file system of the sandbox's own knows its own usage. */
+static bool has_own_fs(const csn_keeper *k)
+{
+    return k->disk_rung == CSN_DISK_TMPFS || k->disk_rung == CSN_DISK_LOOP;
+}
+
+int64_t csn_disk_used(csn_keeper *k)
+{
+    struct statfs fs;
+
+    if (has_own_fs(k) && k->disk_fd >= 0 && fstatfs(k->disk_fd, &fs) == 0) {
+        k->disk_bytes = (int64_t) (fs.f_blocks - fs.f_bfree) * (int64_t) fs.f_bsize;
+        k->disk_inodes = (int64_t) (fs.f_files - fs.f_ffree);
+    }
+    return k->disk_bytes;
+}
+
+bool csn_disk_is_full(csn_keeper *k)
+{
+    struct statfs fs;
+
+    if (!has_own_fs(k))
+        return is_over(k);
+    if (k->disk_fd < 0 || fstatfs(k->disk_fd, &fs) < 0)
+        return false;
+    return (fs.f_blocks > 0 && (int64_t) fs.f_bavail * (int64_t) fs.f_bsize < FULL_BYTES) ||
+           (fs.f_files > 0 && fs.f_ffree == 0);
+}
+
+void csn_watch_busy(csn_keeper *k)
+{
+    if (!k->watch_timer.loop || (k->proc_fd >= 0 && k->n_running == 1))
+        set_sample(k);
+    if (k->disk_rung == CSN_DISK_WATCH && k->n_running == 1 &&
+        csn_timer_set(k->loop, &k->disk_timer, csn_deadline_in_ms(DISK_MIN_MS), on_disk, k) < 0)
+        csn_end_now(k, CSN_ENDED_LOST);
+}
+
+void csn_watch_start(csn_keeper *k)
+{
+    if (k->disk_rung == CSN_DISK_WATCH)
+        measure_disk(k);
+    set_sample(k);
+}
+
+/* --- the sandbox's timers ------------------------------------------------------------------------------------------ */
+
+static void on_ttl(csn_timer *timer, void *user)
+{
+    (void) timer;
+    csn_end_begin(user, CSN_ENDED_KILLED, -1, true);
+}
+
+static void on_idle(csn_timer *timer, void *user)
+{
+    csn_keeper *k = user;
+    int64_t due = k->last_use_ns + k->plan.idle_stop_ms * CSN_NS_PER_MS;
+
+    (void) timer;
+    if (k->n_running > 0 || k->lender)
+        due = csn_deadline_in_ms(k->plan.idle_stop_ms);
+    if (csn_deadline_passed(due))
+        csn_end_begin(k, CSN_ENDED_KILLED, 0, false);
+    else
+        (void) csn_timer_set(k->loop, &k->idle_timer, due, on_idle, k); /* fails: it lives on */
+}
+
+void csn_timers_set(csn_keeper *k)
+{
+    int64_t ttl_left = k->plan.created_ms + k->plan.ttl_ms - csn_wall_ms();
+    int r = 0;
+
+    csn_timer_cancel(&k->ttl_timer);
+    csn_timer_cancel(&k->idle_timer);
+    if (k->plan.ttl_ms > 0)
+        r = csn_timer_set(k->loop, &k->ttl_timer, csn_deadline_in_ms(ttl_left > 0 ? ttl_left : 0), on_ttl, k);
+    if (r == 0 && k->plan.idle_stop_ms > 0)
+        r = csn_timer_set(k->loop, &k->idle_timer, csn_deadline_in_ms(k->plan.idle_stop_ms), on_idle, k);
+    if (r < 0)
+        csn_end_now(k, CSN_ENDED_LOST);
+}
+
+void csn_touch(csn_keeper *k)
+{
+    if (k->plan.idle_stop_ms > 0)
+        k->last_use_ns = csn_now_ns();
+}
