@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/time.h"
 #include "csn_test.h"
@@ -304,6 +305,40 @@ TEST(v2_limits_are_written_as_the_kernel_reads_them)
     CHECK_STR(content(dir, "cpu.max"), "150000 100000");
     CHECK_STR(content(dir, "cpu.weight"), "50");
 }
+
+#ifdef CSN_TEST_HOOKS
+static int open_descriptors(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+TEST(whatever_fails_while_creating_nothing_is_left)
+{
+    csn_cgroup_host host = a_host();
+    csn_cgroup_limits limits = { .controllers = host.controllers, .memory_bytes = 64 * MIB, .n_processes = 20 };
+    int before = open_descriptors(), r = -1;
+    csn_cgroup cg;
+    long k;
+
+    csn_test_defer(sweep, &host);
+    for (k = 1; r != 0 && k < 1000; k++) {
+        csn_fault_arm(k);
+        r = csn_cgroup_create(&host, an_id(), &limits, &cg);
+        csn_fault_arm(0);
+        for (uint32_t i = 0; r < 0 && i < host.n_hierarchies; i++)
+            CHECK(!exists(&host, i));
+        CHECK(r == 0 || open_descriptors() == before);
+    }
+    csn_test_note("%ld places to fail", k - 2);
+    CHECK_INT(r, 0);
+    CHECK_INT(csn_cgroup_remove(&cg), 0);
+    CHECK_INT(open_descriptors(), before);
+}
+#endif
 
 TEST(how_long_it_takes)
 {

@@ -14,6 +14,7 @@
 #include "csn_test.h"
 #include "kern/caps.h"
 #include "kern/rlimit.h"
+#include "kern/test_confined.h"
 
 static int open_errno(const char *path, int flags)
 {

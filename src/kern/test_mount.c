@@ -16,6 +16,7 @@
 #include "csn_test.h"
 #include "kern/overlay.h"
 #include "kern/userns.h"
+#include "kern/test_confined.h"
 
 /* Each test runs in a process of its own: a mount namespace of its own is all it needs. */
 static void enter_private_mounts(void)

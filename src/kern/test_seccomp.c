@@ -21,6 +21,7 @@
 #include "kern/missing.h"
 #include "kern/seccomp_bpf.h"
 #include "kern/seccomp_table.h"
+#include "kern/test_confined.h"
 
 #define ERR(e) (SECCOMP_RET_ERRNO | (e))
 
