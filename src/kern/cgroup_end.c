@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #define KILL_MS 2000   /* R28 */
 #define REMOVE_MS 2000 /* a dying process leaves its group a moment after it was reaped */
 #define MAX_BYTES (1u << 20)
+#define BATCH 128
 
 /* There is no event for "group empty" that works on v1: look, and look again a little later. */
 static void wait_a_bit(unsigned round)
@@ -28,57 +28,74 @@ static void wait_a_bit(unsigned round)
     (void) nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL); /* shorter is fine */
 }
 
-/* True when `pid` is in our group now; says nothing if the number has been given to another. */
-static bool is_member(pid_t pid, const char *id)
-{
-    char path[32], want[sizeof(CSN_CGROUP_PREFIX) + 1 + CSN_CGROUP_ID_MAX];
-    bool found = false;
-    csn_lines lines;
-    csn_str line;
+/* Some members of a group; killing goes on until nobody is left, so not all need fit. */
+struct batch {
+    size_t n;
+    int n_found; /* in the group, pinned or not */
+    struct member {
+        uint64_t pid;
+        int pidfd;
+        bool is_confirmed;
+    } members[BATCH];
+};
 
-    (void) snprintf(path, sizeof(path), "/proc/%d/cgroup", (int) pid); /* both always fit */
-    (void) snprintf(want, sizeof(want), "/" CSN_CGROUP_PREFIX "%s", id);
-    if (csn_lines_open(&lines, AT_FDCWD, path, 65536) < 0)
-        return false;
-    while (!found && csn_lines_next(&lines, &line) > 0) {
-        const char *at = memmem(line.data, line.len, want, strlen(want));
-        const char *behind = at ? at + strlen(want) : NULL;
-        found = at && (behind == line.data + line.len || *behind == '/');
-    }
-    csn_lines_done(&lines);
-    return found;
-}
-
-/* The number could be recycled between reading and signalling. The pidfd pins whoever has it; if he
- * is a member and still alive after the look, the look was at him. */
-static void signal_member(pid_t pid, const char *id, int sig)
-{
-    csn_auto(fd) int pidfd = -1;
-
-    if (csn_pidfd_open(pid, &pidfd) < 0 || !is_member(pid, id))
-        return;
-    if (csn_pidfd_signal(pidfd, 0) == 0)
-        (void) csn_pidfd_signal(pidfd, sig); /* gone is as good as signalled */
-}
-
-int csn_cg_signal_all(int dir_fd, const char *id, int sig)
+/* Calls `each` for every number in cgroup.procs. 0 is somebody outside our pid namespace. */
+static int each_member(int dir_fd, void (*each)(struct batch *b, uint64_t pid), struct batch *b)
 {
     csn_lines lines;
     csn_str line;
     uint64_t pid;
-    int n = 0, r = csn_lines_open(&lines, dir_fd, "cgroup.procs", MAX_BYTES);
+    int r = csn_lines_open(&lines, dir_fd, "cgroup.procs", MAX_BYTES);
 
     if (r < 0)
         return r;
-    while ((r = csn_lines_next(&lines, &line)) > 0) {
-        if (csn_parse_u64(line, &pid) < 0 || pid > INT32_MAX)
-            continue;
-        n++; /* 0: somebody outside our pid namespace; counted, can't be reached */
-        if (pid > 0 && sig)
-            signal_member((pid_t) pid, id, sig);
-    }
+    while ((r = csn_lines_next(&lines, &line)) > 0)
+        if (csn_parse_u64(line, &pid) == 0 && pid <= INT32_MAX)
+            each(b, pid);
     csn_lines_done(&lines);
-    return r < 0 ? r : n;
+    return r;
+}
+
+static void pin(struct batch *b, uint64_t pid)
+{
+    struct member *m = &b->members[b->n];
+
+    b->n_found++;
+    if (pid == 0 || b->n == BATCH)
+        return;
+    *m = (struct member){ .pid = pid, .pidfd = -1 };
+    if (csn_pidfd_open((pid_t) pid, &m->pidfd) == 0)
+        b->n++;
+}
+
+static void confirm(struct batch *b, uint64_t pid)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (b->members[i].pid == pid)
+            b->members[i].is_confirmed = true;
+}
+
+/* A number could be given to somebody else between reading and signalling. So pin whoever has it,
+ * read the list again, and if he is alive after that, it was his number that stood there. */
+static void signal_members(struct batch *b, int sig)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        struct member *m = &b->members[i];
+        if (m->is_confirmed && csn_pidfd_signal(m->pidfd, 0) == 0)
+            (void) csn_pidfd_signal(m->pidfd, sig); /* gone is as good as signalled */
+        csn_close(&m->pidfd);
+    }
+}
+
+int csn_cg_signal_all(int dir_fd, int sig)
+{
+    struct batch b = { .n = 0 };
+    int r = each_member(dir_fd, pin, &b);
+
+    if (r == 0 && b.n && sig)
+        r = each_member(dir_fd, confirm, &b);
+    signal_members(&b, sig);
+    return r < 0 ? r : b.n_found;
 }
 
 /* Frozen processes can't fork away from the list; they take SIGKILL when thawed. */
@@ -88,7 +105,7 @@ static int kill_one_by_one(const csn_cgroup *cg, int dir)
 
     for (unsigned round = 0;; round++) {
         bool frozen = csn_cgroup_freeze(cg) == 0;
-        int n = csn_cg_signal_all(dir, cg->id, SIGKILL);
+        int n = csn_cg_signal_all(dir, SIGKILL);
         if (frozen)
             (void) csn_cgroup_thaw(cg); /* thawing what we froze; retried in the next round */
         if (n <= 0)

@@ -26,7 +26,7 @@ int csn_cg_v2_usage(int dir_fd, csn_cgroup_usage *usage);
 int csn_cg_v1_freeze(int dir_fd, bool freeze);
 int csn_cg_v2_freeze(int dir_fd, bool freeze);
 
-/* Signals every process in the group once. The number found, or -errno. */
-int csn_cg_signal_all(int dir_fd, const char *id, int sig);
+/* Signals the processes in the group (a batch of them; 0: only counts). The number found, or -errno. */
+int csn_cg_signal_all(int dir_fd, int sig);
 
 #endif

@@ -411,11 +411,14 @@ static enum csn_probe_state state_of(enum weight weight)
 
 int csn_probe_run(csn_probe_item *items, size_t max, size_t *ret_n)
 {
+    static const char *const kinds[] = { [WALL] = "wall", [LIMIT] = "limit", [OPTIONAL] = "extra" };
     size_t n = 0;
 
     for (; n < CSN_COUNT(checks) && n < max; n++) {
         csn_probe_item *item = &items[n];
-        *item = (csn_probe_item){ .name = checks[n].name, .state = CSN_PROBE_OK };
+        *item = (csn_probe_item){ .name = checks[n].name,
+                                  .kind = kinds[checks[n].weight],
+                                  .state = CSN_PROBE_OK };
         int r = checks[n].run(item);
         if (r < 0) {
             item->state = state_of(checks[n].weight);

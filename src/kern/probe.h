@@ -16,6 +16,7 @@ enum csn_probe_state {
 
 typedef struct csn_probe_item {
     const char *name; /* static: "user namespace" */
+    const char *kind; /* static: "wall", "limit" or "extra" */
     enum csn_probe_state state;
     int error;          /* errno of the try, or 0 */
     char detail[96];    /* what was found: "ABI 7" */

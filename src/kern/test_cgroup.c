@@ -151,6 +151,32 @@ static int stay(void)
     return 0;
 }
 
+static int fork_300(void)
+{
+    for (int i = 0; i < 300; i++)
+        if (fork() == 0)
+            for (;;)
+                (void) pause();
+    return 0;
+}
+
+TEST(hundreds_are_killed_in_little_time)
+{
+    csn_cgroup_host host = a_host();
+    csn_cgroup cg;
+    int pidfd;
+
+    csn_test_defer(sweep, &host);
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .n_processes = 400 }, &cg), 0);
+    in_group(&cg, fork_300, &pidfd);
+    CHECK_INT(csn_pidfd_reap(pidfd, false, NULL), 0);
+    CHECK_INT(csn_cg_signal_all(cg.in[0].dir_fd, 0), 300);
+    int64_t t = csn_now_ns();
+    CHECK_INT(csn_cgroup_kill(&cg), 0);
+    csn_test_note("300 processes gone after %lld ms", (long long) (csn_now_ns() - t) / 1000000);
+    CHECK_INT(csn_cgroup_remove(&cg), 0);
+}
+
 TEST(what_a_dead_keeper_left_is_swept_by_its_id)
 {
     csn_cgroup_host host = a_host();
@@ -259,7 +285,7 @@ TEST(on_v2_a_child_is_born_in_the_group_frozen_and_killed)
     csn_test_defer(sweep, &host);
     CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &cg), 0);
     in_group(&cg, stay, &pidfd);
-    CHECK_INT(csn_cg_signal_all(cg.in[0].dir_fd, cg.id, 0), 1);
+    CHECK_INT(csn_cg_signal_all(cg.in[0].dir_fd, 0), 1);
     CHECK_INT(csn_cgroup_freeze(&cg), 0);
     CHECK_INT(csn_cgroup_kill(&cg), 0);
     CHECK_INT(csn_pidfd_reap(pidfd, false, &ending), 0);
