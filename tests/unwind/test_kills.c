@@ -190,7 +190,7 @@ static void kill_one(csn_engine *engine, int is_keeper, int is_detached)
     pid_t victim = is_keeper ? info.keeper_pid : info.init_pid;
     CHECK(victim > 1);
     csn_process_options p = { .size = sizeof(p), .shell = "echo x > f; sleep 1000 & exec sleep 1000" };
-    int is_first = random() % 2;
+    int is_first = (int) (random() % 2);
     if (is_first)
         kill(victim, SIGKILL);
     int r = csn_process_start(box, &p, &process, &err);
