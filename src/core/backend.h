@@ -1,0 +1,167 @@
+/* Where sandboxes live: one table of functions, filled by local/ (this machine) and, later, by a remote service.
+ *
+ * Theory of operation. Core checks arguments, composes, collects and counts; a backend does. Whatever may take time is a
+ * started request: the call returns CSN_OK once it is under way and `done` runs exactly once, later, from the engine's
+ * loop, never from inside the call; or it returns an error and `done` never runs. After a box's connection is lost every
+ * request on it ends in CSN_E_LOST. Strings and errors given to callbacks are valid during the call only. */
+#ifndef CSN_CORE_BACKEND_H
+#define CSN_CORE_BACKEND_H
+
+#include <caisson/files.h>
+#include <caisson/process.h>
+#include <caisson/sandbox.h>
+
+#include "base/loop.h"
+#include "core/wish.h"
+
+typedef struct csn_backend csn_backend;
+typedef struct csn_box csn_box;
+typedef struct csn_exec csn_exec;
+
+/* One place with sandboxes; embedded at the start of the backend's own struct. */
+struct csn_backend {
+    const struct csn_backend_ops *ops;
+    csn_loop *loop; /* borrowed from the engine */
+};
+
+/* One sandbox as its backend knows it; embedded likewise. Counted: handles and requests hold it. */
+struct csn_box {
+    const struct csn_backend_ops *ops;
+    csn_backend *backend; /* NULL once the engine was closed: handles may live longer */
+    csn_wish wish;
+    csn_state state;
+    int keeper_pid, init_pid;
+    csn_receipt facts; /* walls and limits in force, valid while started */
+    unsigned n_refs;
+};
+
+/* One command; embedded likewise. Owned by whoever started it, until exec_free. */
+struct csn_exec {
+    csn_box *box; /* counted */
+    const struct csn_exec_events *events;
+    void *user;
+    uint32_t id;
+    bool is_started, is_ended;
+    csn_receipt receipt; /* whole once is_ended */
+};
+
+typedef struct csn_exec_spec {
+    const char *const *argv; /* NULL at the end; for is_shell one text */
+    char *const *env;        /* complete */
+    const char *cwd;
+    bool is_shell, is_pty, is_background, is_merged, as_root, kill_on_limit;
+    uint16_t rows, cols;
+    int64_t timeout_ms, output_bytes; /* < 0: none */
+    csn_stdin stdin_kind;
+    const void *stdin_data; /* borrowed until the end */
+    size_t stdin_len;
+    int stdin_fd; /* borrowed until the end */
+} csn_exec_spec;
+
+typedef struct csn_exec_events {
+    void (*started)(csn_exec *exec, int result, const csn_error *err);
+    int (*output)(csn_exec *exec, csn_stream stream, const void *data, size_t len); /* 1: pause */
+    void (*ended)(csn_exec *exec); /* after the last output */
+} csn_exec_events;
+
+/* What is known of a background command's log. */
+typedef struct csn_log_piece {
+    size_t len;
+    csn_stream stream;
+    int64_t offset; /* of the first byte given: later than asked when the log's head was dropped */
+    bool is_end;
+} csn_log_piece;
+
+enum { CSN_FILE_OPEN = 100 }; /* beside csn_file_verb: yields a descriptor */
+
+typedef struct csn_file_call {
+    uint32_t verb;
+    uint32_t flags;
+    int32_t mode;
+    uint32_t max_results;
+    const char *path, *arg, *arg2; /* copied by the call */
+    csn_file_fn on_file;
+    csn_match_fn on_match;
+    void *user;
+} csn_file_call;
+
+typedef struct csn_file_result {
+    int64_t value;
+    bool is_cut;
+    int fd; /* OPEN: taken by the callback, else -1 */
+} csn_file_result;
+
+typedef void csn_box_done_fn(csn_box *box, int result, const csn_error *err, void *user);
+typedef void csn_stat_done_fn(const csn_receipt *receipt, const csn_usage *usage, int result,
+                              const csn_error *err, void *user);
+typedef void csn_call_done_fn(const csn_file_result *ret, int result, const csn_error *err,
+                              void *user);
+
+typedef struct csn_backend_ops {
+    const char *name;
+    csn_backend *(*free)(csn_backend *backend); /* attached boxes are gone when it returns */
+    const char *(*place)(csn_backend *backend); /* the state directory, a URL */
+    int (*gc)(csn_backend *backend, uint32_t *ret_n_removed, csn_error *err);
+
+    /* `spec` is taken on success. The box given to `done` is one reference, NULL on failure. */
+    int (*create)(csn_backend *backend, csn_wish *spec, csn_box_done_fn *done, void *user,
+                  csn_error *err);
+    int (*fork)(csn_box *box, csn_wish *spec, csn_box_done_fn *done, void *user, csn_error *err);
+    int (*find)(csn_backend *backend, const char *id_or_name, csn_box **ret_box, csn_error *err);
+    int (*list)(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err);
+    void (*box_free)(csn_box *box); /* the last reference went */
+
+    int (*refresh)(csn_box *box, csn_error *err); /* box->state and box->wish are true again */
+    int (*set_labels)(csn_box *box, const char *const *labels, csn_error *err);
+    int (*set_timers)(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_done_fn done,
+                      void *user, csn_error *err);
+    int (*start)(csn_box *box, csn_done_fn done, void *user, csn_error *err);
+    int (*stop)(csn_box *box, int grace_ms, csn_done_fn done, void *user, csn_error *err);
+    int (*delete)(csn_box *box, csn_done_fn done, void *user, csn_error *err);
+    int (*stat)(csn_box *box, csn_stat_done_fn *done, void *user, csn_error *err);
+    int (*snapshot)(csn_box *box, const char *image, csn_done_fn done, void *user, csn_error *err);
+
+    int (*exec)(csn_box *box, const csn_exec_spec *spec, const csn_exec_events *events, void *user,
+                csn_exec **ret_exec, csn_error *err);
+    int (*attach)(csn_box *box, uint32_t id, const csn_exec_events *events, void *user,
+                  csn_exec **ret_exec, csn_error *err);
+    int (*list_execs)(csn_box *box, csn_process_list_fn fn, void *fn_user, csn_done_fn done,
+                      void *user, csn_error *err);
+    csn_exec *(*exec_free)(csn_exec *exec); /* an attached one that runs is killed */
+    int (*exec_signal)(csn_exec *exec, int signal, bool whole_tree, csn_ending ending,
+                       csn_done_fn done, void *user, csn_error *err); /* done may be NULL */
+    int (*exec_write)(csn_exec *exec, const void *data, size_t len, size_t *ret_n, csn_error *err);
+    int (*exec_close_stdin)(csn_exec *exec, csn_error *err);
+    void (*exec_resume)(csn_exec *exec);
+    int (*exec_resize)(csn_exec *exec, uint16_t rows, uint16_t cols, csn_error *err);
+    int (*exec_read_log)(csn_exec *exec, int64_t offset, void *data, size_t size,
+                         csn_log_piece *ret_piece, csn_error *err);
+    /* offset < 0: only the end. */
+    int (*exec_wait)(csn_exec *exec, int64_t offset, csn_done_fn done, void *user, csn_error *err);
+
+    int (*file)(csn_box *box, const csn_file_call *call, csn_call_done_fn *done, void *user,
+                csn_error *err);
+} csn_backend_ops;
+
+static inline csn_box *csn_box_ref(csn_box *box)
+{
+    box->n_refs++;
+    return box;
+}
+
+static inline csn_box *csn_box_unref(csn_box *box)
+{
+    if (box && --box->n_refs == 0)
+        box->ops->box_free(box);
+    return NULL;
+}
+
+/* local/local.c */
+int csn_local_open(csn_loop *loop, const char *state_dir, const char *libexec_dir,
+                   uint32_t optional_walls, uint32_t n_spare, csn_backend **ret_backend,
+                   csn_error *err);
+/* For images and volumes, which live in the local state directory. */
+int csn_local_state_fd(csn_backend *backend);
+const char *csn_local_libexec(csn_backend *backend);
+
+#endif

@@ -1,0 +1,412 @@
+/* Commands: options in, output collected and counted, a receipt out. */
+#include "core/process.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/time.h"
+#include "core/env.h"
+
+int csn_process_check(const csn_process *process, csn_error *err)
+{
+    if (!process)
+        return csn_fail(err, CSN_E_INVALID, "no process was given");
+    return csn_sandbox_check(process->sandbox, err);
+}
+
+csn_process *csn_process_new(csn_sandbox *sandbox)
+{
+    csn_process *p = csn_calloc(1, sizeof(*p));
+
+    if (!p)
+        return NULL;
+    p->sandbox = csn_sandbox_ref(sandbox);
+    for (int i = 0; i < 2; i++)
+        p->kept[i].data = (csn_buf) CSN_BUF_INIT_MAX(SIZE_MAX / 4);
+    p->order = p->merged = (csn_buf) CSN_BUF_INIT_MAX(SIZE_MAX / 4);
+    return p;
+}
+
+csn_process *csn_process_free(csn_process *process)
+{
+    if (!process)
+        return NULL;
+    if (process->exec)
+        process->sandbox->box->ops->exec_free(process->exec);
+    for (int i = 0; i < 2; i++)
+        csn_buf_free(&process->kept[i].data);
+    csn_buf_free(&process->order);
+    csn_buf_free(&process->merged);
+    free(process->log_buffer);
+    csn_sandbox_free(process->sandbox);
+    free(process);
+    return NULL;
+}
+
+uint32_t csn_process_id(const csn_process *process)
+{
+    return process && process->exec ? process->exec->id : 0;
+}
+
+/* --- output ------------------------------------------------------------------------------------------------------- */
+
+/* Beyond the limit: cut, or the end of the whole tree. How much of `len` is still within. */
+static size_t within_limit(csn_process *p, const csn_kept *kept, size_t len)
+{
+    int64_t before = kept->n_produced - (int64_t) len;
+
+    if (p->output_bytes < 0 || kept->n_produced <= p->output_bytes)
+        return len;
+    p->is_cut = true;
+    if (p->policy == CSN_OUTPUT_KILL && !p->is_over) {
+        p->is_over = true;
+        (void) p->sandbox->box->ops->exec_signal(p->exec, SIGKILL, true, CSN_ENDED_OUTPUT_LIMIT,
+                                                 NULL, NULL, NULL); /* lost: it is dead already */
+    }
+    return before >= p->output_bytes ? 0 : (size_t) (p->output_bytes - before);
+}
+
+static void note_order(csn_process *p, csn_stream stream, size_t len)
+{
+    int32_t piece = stream == CSN_STDOUT ? (int32_t) len : -(int32_t) len, last;
+
+    if (p->order.len > 0) { /* one longer piece rather than two of the same stream */
+        memcpy(&last, p->order.data + p->order.len - sizeof(last), sizeof(last));
+        if ((last > 0) == (piece > 0) && last < (1 << 30) && last > -(1 << 30)) {
+            last += piece;
+            memcpy(p->order.data + p->order.len - sizeof(last), &last, sizeof(last));
+            return;
+        }
+    }
+    (void) csn_buf_append(&p->order, &piece, sizeof(piece)); /* sticky, looked at when merging */
+}
+
+static int on_output(csn_exec *exec, csn_stream stream, const void *data, size_t len)
+{
+    csn_process *p = exec->user;
+    csn_kept *kept = &p->kept[stream == CSN_STDERR];
+
+    kept->n_produced += (int64_t) len;
+    len = within_limit(p, kept, len);
+    if (len == 0)
+        return 0;
+    if (p->on_output)
+        return p->on_output(p, stream, data, len, p->user_data);
+    if (csn_buf_append(&kept->data, data, len) == 0)
+        note_order(p, stream, len);
+    else
+        p->is_cut = true; /* no memory for more */
+    return 0;
+}
+
+static void on_ended(csn_exec *exec)
+{
+    csn_process *p = exec->user;
+    csn_receipt receipt;
+
+    p->is_ended = true;
+    if (!p->on_exit)
+        return;
+    csn_process_receipt(p, &receipt);
+    p->on_exit(p, &receipt, p->user_data);
+}
+
+static void on_started(csn_exec *exec, int result, const csn_error *err)
+{
+    csn_process *p = exec->user;
+    csn_process_done_fn done = p->start_done;
+    void *user = p->start_user;
+
+    p->start_done = NULL;
+    if (result < 0)
+        p = csn_process_free(p);
+    if (done)
+        done(p, result, err, user);
+}
+
+const csn_exec_events csn_process_events = {
+    .started = on_started,
+    .output = on_output,
+    .ended = on_ended,
+};
+
+void csn_process_receipt(const csn_process *process, csn_receipt *ret_receipt)
+{
+    *ret_receipt = process->exec->receipt;
+    if (ret_receipt->stdout_bytes == 0)
+        ret_receipt->stdout_bytes = process->kept[0].n_produced;
+    if (ret_receipt->stderr_bytes == 0)
+        ret_receipt->stderr_bytes = process->kept[1].n_produced;
+    ret_receipt->is_output_cut |= process->is_cut;
+    ret_receipt->output_limit_bytes = process->output_bytes;
+}
+
+static int give(const csn_buf *buf, const char **ret_data, size_t *ret_len)
+{
+    *ret_data = buf->data;
+    *ret_len = buf->len;
+    return CSN_OK;
+}
+
+int csn_process_output(csn_process *process, csn_stream stream, const char **ret_data,
+                       size_t *ret_len)
+{
+    int r = csn_process_check(process, NULL);
+
+    return r < 0 ? r : give(&process->kept[stream == CSN_STDERR].data, ret_data, ret_len);
+}
+
+int csn_process_output_merged(csn_process *process, const char **ret_data, size_t *ret_len)
+{
+    size_t at[2] = { 0, 0 };
+    int32_t piece;
+    int r = csn_process_check(process, NULL);
+
+    if (r < 0)
+        return r;
+    csn_buf_clear(&process->merged);
+    for (size_t i = 0; i + sizeof(piece) <= process->order.len; i += sizeof(piece)) {
+        memcpy(&piece, process->order.data + i, sizeof(piece));
+        int s = piece < 0;
+        size_t len = (size_t) (s ? -piece : piece);
+        (void) csn_buf_append(&process->merged, process->kept[s].data.data + at[s], len); /* sticky */
+        at[s] += len;
+    }
+    if (process->merged.error < 0 || process->order.error < 0)
+        return CSN_E_NO_MEMORY;
+    return give(&process->merged, ret_data, ret_len);
+}
+
+/* --- starting ----------------------------------------------------------------------------------------------------- */
+
+static int check_options(const csn_process_options *o, const csn_wish *wish, csn_error *err)
+{
+    if ((o->argv && o->argv[0] ? 1 : 0) + (o->shell ? 1 : 0) != 1)
+        return csn_fail(err, CSN_E_INVALID, "run a command: exactly one of argv and shell is wanted");
+    if (o->cwd && o->cwd[0] != '/')
+        return csn_fail(err, CSN_E_INVALID, "run a command: cwd '%.100s' is not absolute", o->cwd);
+    if (o->user && strcmp(o->user, "root") != 0 && strcmp(o->user, "daytona") != 0)
+        return csn_fail(err, CSN_E_INVALID, "user '%.64s': 'daytona' and 'root' exist", o->user);
+    if (o->user && strcmp(o->user, "root") == 0 && !wish->is_root)
+        return csn_fail(err, CSN_E_DENIED,
+                        "user 'root': the sandbox was not created with the user 'root'");
+    if (o->timeout_ms < -1 || o->output_bytes < -1)
+        return csn_fail(err, CSN_E_INVALID, "run a command: a limit is negative");
+    if (o->stdin_kind < CSN_STDIN_NONE || o->stdin_kind > CSN_STDIN_PIPE)
+        return csn_fail(err, CSN_E_INVALID, "run a command: stdin of kind %d is unknown",
+                        (int) o->stdin_kind);
+    if (o->stdin_kind == CSN_STDIN_BYTES && o->stdin_len > 0 && !o->stdin_data)
+        return csn_fail(err, CSN_E_INVALID, "run a command: stdin_data is missing");
+    if ((o->is_background || o->is_pty) &&
+        (o->stdin_kind == CSN_STDIN_BYTES || o->stdin_kind == CSN_STDIN_FD))
+        return csn_fail(err, CSN_E_INVALID,
+                        "run a command: in the background stdin is a pipe, a terminal or nothing");
+    return csn_list_check(o->env, "environment", err);
+}
+
+static void fill_spec(const csn_process_options *o, const csn_wish *wish, csn_exec_spec *spec)
+{
+    *spec = (csn_exec_spec){
+        .is_shell = o->shell != NULL,
+        .is_pty = o->is_pty != 0,
+        .is_background = o->is_background != 0,
+        .is_merged = o->merge_stderr != 0,
+        .as_root = o->user ? strcmp(o->user, "root") == 0 : wish->is_root,
+        .kill_on_limit = o->output_policy == CSN_OUTPUT_KILL,
+        .rows = o->rows ? o->rows : 24,
+        .cols = o->cols ? o->cols : 80,
+        .timeout_ms = o->timeout_ms ? o->timeout_ms : wish->timeout_ms,
+        .output_bytes = o->output_bytes ? o->output_bytes : wish->output_bytes,
+        .stdin_kind = o->stdin_kind,
+        .stdin_data = o->stdin_data,
+        .stdin_len = o->stdin_len,
+        .stdin_fd = o->stdin_fd,
+    };
+    spec->cwd = o->cwd        ? o->cwd
+                : wish->cwd[0] ? wish->cwd
+                               : csn_home_of(spec->as_root);
+}
+
+int csn_process_start_start(csn_sandbox *sandbox, const csn_process_options *opts,
+                            csn_process_done_fn done, void *user, csn_error *err)
+{
+    csn_process_options o;
+    csn_exec_spec spec;
+    int r = csn_sandbox_check(sandbox, err);
+
+    if (r < 0 || (r = csn_options_read(&o, sizeof(o), opts, "csn_process_options", err)) < 0 ||
+        (r = check_options(&o, &sandbox->box->wish, err)) < 0)
+        return r;
+    fill_spec(&o, &sandbox->box->wish, &spec);
+    const char *shell[] = { o.shell, NULL };
+    spec.argv = o.shell ? shell : o.argv;
+    csn_process *p = csn_process_new(sandbox);
+    char **env = csn_env_compose(&sandbox->box->wish, o.env, spec.as_root, spec.is_pty);
+    spec.env = env;
+    if (p && env) {
+        p->on_output = o.on_output;
+        p->on_exit = o.on_exit;
+        p->user_data = o.user_data;
+        p->output_bytes = spec.output_bytes;
+        p->policy = o.output_policy;
+        p->start_done = done;
+        p->start_user = user;
+        r = sandbox->box->ops->exec(sandbox->box, &spec, &csn_process_events, p, &p->exec, err);
+    } else {
+        r = csn_fail(err, CSN_E_NO_MEMORY, "run a command");
+    }
+    free(env);
+    if (r < 0)
+        csn_process_free(p);
+    return r;
+}
+
+static void drop_process(csn_waiter *w)
+{
+    csn_process_free(w->value);
+}
+
+static void on_waited(csn_process *process, int result, const csn_error *err, void *user)
+{
+    csn_waiter *w = user;
+
+    w->value = process;
+    csn_waiter_finish(w, result, err);
+}
+
+int csn_process_start(csn_sandbox *sandbox, const csn_process_options *opts,
+                      csn_process **ret_process, csn_error *err)
+{
+    csn_waiter got, *w = csn_waiter_new(drop_process, err);
+    int r;
+
+    if (!w)
+        return CSN_E_NO_MEMORY;
+    r = csn_process_start_start(sandbox, opts, on_waited, w, err);
+    if (r < 0) {
+        free(w);
+        return r;
+    }
+    r = csn_waiter_wait(w, sandbox->engine, &got, err);
+    if (r >= 0)
+        *ret_process = got.value;
+    return r;
+}
+
+int csn_process_open(csn_sandbox *sandbox, uint32_t id, csn_process **ret_process, csn_error *err)
+{
+    csn_waiter got, *w;
+    int r = csn_sandbox_check(sandbox, err);
+
+    if (r < 0)
+        return r;
+    csn_process *p = csn_process_new(sandbox);
+    w = csn_waiter_new(drop_process, err);
+    if (p && w) {
+        p->start_done = on_waited;
+        p->start_user = w;
+        p->is_watched = true;
+        p->output_bytes = sandbox->box->wish.output_bytes;
+        r = sandbox->box->ops->attach(sandbox->box, id, &csn_process_events, p, &p->exec, err);
+    } else {
+        r = csn_fail(err, CSN_E_NO_MEMORY, "open command %u", id);
+    }
+    if (r < 0) {
+        csn_process_free(p);
+        free(w);
+        return r;
+    }
+    r = csn_waiter_wait(w, sandbox->engine, &got, err);
+    if (r < 0)
+        return r;
+    *ret_process = got.value;
+    (*ret_process)->is_ended = (*ret_process)->exec->is_ended;
+    return CSN_OK;
+}
+
+/* Its end is told unasked only to who started it. */
+static int watch_end(csn_process *p, int64_t deadline_ns, csn_error *err)
+{
+    csn_waiter *w;
+    int r;
+
+    if (p->exec->is_ended)
+        p->is_ended = true;
+    if (p->is_ended || !p->is_watched)
+        return csn_engine_wait_until(p->sandbox->engine, &p->is_ended, deadline_ns, err);
+    if (!(w = csn_waiter_new(NULL, err)))
+        return CSN_E_NO_MEMORY;
+    r = p->sandbox->box->ops->exec_wait(p->exec, -1, csn_waiter_done, w, err);
+    if (r < 0) {
+        free(w);
+        return r;
+    }
+    r = csn_engine_wait_until(p->sandbox->engine, &w->is_done, deadline_ns, err);
+    if (!w->is_done) {
+        w->is_abandoned = true;
+        return r;
+    }
+    r = w->result;
+    if (r < 0 && err)
+        *err = w->err;
+    free(w);
+    p->is_ended |= r >= 0;
+    return r;
+}
+
+int csn_process_wait(csn_process *process, int64_t deadline_ms, csn_receipt *ret_receipt,
+                     csn_error *err)
+{
+    int r = csn_process_check(process, err);
+
+    if (r < 0)
+        return r;
+    r = watch_end(process, deadline_ms > 0 ? csn_deadline_in_ms(deadline_ms) : CSN_NO_DEADLINE, err);
+    if (r >= 0 && ret_receipt)
+        csn_process_receipt(process, ret_receipt);
+    return r;
+}
+
+static bool take(csn_buf *buf, char **ret, size_t *ret_len)
+{
+    *ret = csn_buf_take(buf, ret_len);
+    return *ret != NULL;
+}
+
+int csn_run(csn_sandbox *sandbox, const csn_process_options *opts, csn_run_result *ret_result,
+            csn_error *err)
+{
+    csn_run_result result = { 0 };
+    csn_process *p = NULL;
+    const char *merged;
+    size_t len;
+    int r = csn_process_start(sandbox, opts, &p, err);
+
+    if (r < 0)
+        return r;
+    r = csn_process_wait(p, 0, &result.receipt, err);
+    if (r >= 0 && (csn_process_output_merged(p, &merged, &len) < 0 ||
+                   !take(&p->merged, &result.merged, &result.merged_len) ||
+                   !take(&p->kept[0].data, &result.out, &result.out_len) ||
+                   !take(&p->kept[1].data, &result.err, &result.err_len))) {
+        csn_run_result_done(&result);
+        r = csn_fail(err, CSN_E_NO_MEMORY, "collect the output");
+    }
+    csn_process_free(p);
+    if (r >= 0)
+        *ret_result = result;
+    return r;
+}
+
+void csn_run_result_done(csn_run_result *result)
+{
+    if (!result)
+        return;
+    free(result->out);
+    free(result->err);
+    free(result->merged);
+    *result = (csn_run_result){ 0 };
+}

@@ -1,0 +1,43 @@
+/* The process handle's inside, for the files of core/. */
+#ifndef CSN_CORE_PROCESS_H
+#define CSN_CORE_PROCESS_H
+
+#include <caisson/process.h>
+
+#include "base/buf.h"
+#include "core/sandbox.h"
+
+/* What was kept of one stream. */
+typedef struct csn_kept {
+    csn_buf data;
+    int64_t n_produced;
+} csn_kept;
+
+struct csn_process {
+    csn_sandbox *sandbox; /* counted */
+    csn_exec *exec;
+    bool is_ended;
+    bool is_watched; /* opened, not started by us: its end was asked for */
+    csn_output_fn on_output;
+    csn_exit_fn on_exit;
+    void *user_data;
+    csn_process_done_fn start_done; /* until it runs */
+    void *start_user;
+
+    int64_t output_bytes; /* < 0: no limit */
+    csn_output_policy policy;
+    bool is_cut, is_over; /* over: told to die for it */
+    csn_kept kept[2];     /* stdout, stderr */
+    csn_buf order;        /* of the pieces: int32_t each, > 0 that many bytes of stdout, < 0 of stderr */
+    csn_buf merged;       /* made when asked for */
+    char *log_buffer;
+};
+
+extern const csn_exec_events csn_process_events;
+
+int csn_process_check(const csn_process *process, csn_error *err);
+csn_process *csn_process_new(csn_sandbox *sandbox);
+/* The receipt with what was counted on this side. */
+void csn_process_receipt(const csn_process *process, csn_receipt *ret_receipt);
+
+#endif

@@ -1,0 +1,326 @@
+/* One sandbox as this engine knows it: found on disk, connected, kept true. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/time.h"
+#include "local/local.h"
+
+enum { STAT_WAIT_MS = 5000 };
+
+static void on_event(csn_conn *conn, csn_msg *msg)
+{
+    csn_local_box *box = csn_container_of(conn, csn_local_box, conn);
+    csn_process_state state;
+
+    if (msg->head.type != CSN_FRAME_EXITED)
+        return; /* the late answer of a request that was given up */
+    csn_msg_fixed(msg, &state, sizeof(state));
+    csn_local_exec_exited(box, &state);
+}
+
+static void on_lost(csn_conn *conn)
+{
+    csn_local_box_lost(csn_container_of(conn, csn_local_box, conn));
+}
+
+csn_local_box *csn_local_box_new(csn_local *local, csn_error *err)
+{
+    csn_local_box *box = csn_calloc(1, sizeof(*box));
+
+    if (!box) {
+        csn_fail(err, CSN_E_NO_MEMORY, "make a sandbox");
+        return NULL;
+    }
+    box->base = (csn_box){ .ops = local->base.ops,
+                           .backend = &local->base,
+                           .wish = { .id_index = -1 },
+                           .state = CSN_STATE_CREATING,
+                           .n_refs = 1 };
+    box->dir_fd = box->pidfd = -1;
+    csn_list_init(&box->execs);
+    csn_conn_init(&box->conn, local->base.loop, &local->frame_buffer);
+    box->conn.on_event = on_event;
+    box->conn.on_lost = on_lost;
+    csn_list_append(&local->boxes, &box->link);
+    return box;
+}
+
+void csn_local_box_free(csn_box *base)
+{
+    csn_local_box *box = csn_local_box_of(base);
+
+    csn_conn_close(&box->conn);
+    csn_list_remove(&box->link);
+    csn_close(&box->dir_fd); /* and with it the lock, if we had it */
+    csn_close(&box->pidfd);
+    csn_wish_done(&box->base.wish);
+    free(box);
+}
+
+csn_local_box *csn_local_box_known(csn_local *local, const char *id)
+{
+    csn_list_foreach (node, &local->boxes) {
+        csn_local_box *box = csn_list_entry(node, csn_local_box, link);
+        if (strcmp(box->base.wish.id, id) == 0 && box->base.state != CSN_STATE_DELETED)
+            return box;
+    }
+    return NULL;
+}
+
+void csn_local_box_facts(csn_local_box *box, const csn_box_state *state)
+{
+    box->base.keeper_pid = state->keeper_pid;
+    box->base.init_pid = state->init_pid;
+    box->base.facts = (csn_receipt){
+        .ended = (csn_ending) state->ended,
+        .exit_code = -1,
+        .wall_us = state->wall_us,
+        .user_us = state->user_us,
+        .sys_us = state->sys_us,
+        .peak_memory_bytes = state->peak_memory_bytes,
+        .bytes_written = state->disk_bytes,
+        .n_processes = state->n_processes_total,
+        .stdout_bytes = state->stdout_bytes,
+        .stderr_bytes = state->stderr_bytes,
+        .walls = state->walls,
+        .walls_missing = state->walls_missing,
+        .limits_kernel = state->limits_kernel,
+        .rung = (csn_rung) state->rung,
+        .disk_rung = (csn_disk_rung) state->disk_rung,
+        .memory_limit_bytes = state->memory_limit_bytes,
+        .cpu_limit_milli = state->cpu_limit_milli,
+        .pids_limit = state->pids_limit,
+        .disk_limit_bytes = state->disk_limit_bytes,
+        .timeout_ms = box->base.wish.timeout_ms,
+        .output_limit_bytes = box->base.wish.output_bytes,
+        .shares_host_uid = state->shares_host_uid != 0,
+    };
+}
+
+/* The first question to a keeper we have just met. */
+typedef struct hello {
+    csn_request req;
+    csn_local_box *box;
+    bool is_done;
+} hello;
+
+static bool on_hello(csn_request *req, csn_msg *msg)
+{
+    hello *h = csn_container_of(req, hello, req);
+    csn_box_state state;
+
+    h->is_done = true;
+    if (msg && msg->head.type == CSN_FRAME_STATE && msg->head.len == sizeof(state)) {
+        csn_msg_fixed(msg, &state, sizeof(state));
+        csn_local_box_facts(h->box, &state);
+        h->box->base.state = CSN_STATE_STARTED;
+    }
+    return true;
+}
+
+static int ask_hello(csn_local_box *box)
+{
+    int64_t deadline = csn_deadline_in_ms(STAT_WAIT_MS);
+    csn_out out = { .type = CSN_FRAME_STAT };
+    hello h = { .box = box };
+    int r = csn_conn_ask(&box->conn, &out, &h.req, on_hello);
+
+    while (r == 0 && !h.is_done) {
+        r = csn_wait_fd(box->conn.fd, POLLIN, deadline);
+        if (r == 0)
+            r = -ETIMEDOUT;
+        if (r > 0) {
+            csn_conn_poll(&box->conn); /* a loss answers, too */
+            r = 0;
+        }
+    }
+    if (!h.is_done)
+        csn_list_remove(&h.req.link);
+    return r < 0 ? r : (csn_conn_is_open(&box->conn) ? 0 : -ENOTCONN);
+}
+
+int csn_local_box_connect(csn_local_box *box)
+{
+    csn_auto(fd) int fd = -1;
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    int r;
+
+    if (csn_conn_is_open(&box->conn))
+        return 0;
+    if ((r = csn_fault_as("socket", EMFILE)) < 0)
+        return r;
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    /* By descriptor: the path may be longer than the 108 bytes there are, and may have been renamed. */
+    (void) snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/sock", box->dir_fd);
+    if (connect(fd, (struct sockaddr *) &addr, sizeof(addr)) < 0)
+        return -errno;
+    r = csn_conn_open(&box->conn, fd);
+    if (r < 0)
+        return r;
+    (void) csn_take_fd(&fd); /* the connection's now */
+    return ask_hello(box);
+}
+
+/* Nobody answers: is it being made, stopped, a left-over, or attached to somebody else's engine and without a door? */
+static csn_state state_without_keeper(csn_local_box *box)
+{
+    const csn_wish *wish = &box->base.wish;
+    bool has_keeper;
+    struct stat st;
+
+    if (fstat(box->dir_fd, &st) < 0 || st.st_nlink == 0)
+        return CSN_STATE_DELETED;
+    if (wish->phase == CSN_PHASE_DELETING)
+        return CSN_STATE_DELETING;
+    if (box->is_locked)
+        return CSN_STATE_STOPPED;
+    if (flock(box->dir_fd, LOCK_SH | LOCK_NB) < 0)
+        return CSN_STATE_CREATING;
+    has_keeper = csn_box_has_keeper(box->dir_fd);
+    csn_box_unlock(box->dir_fd);
+    if (has_keeper)
+        return CSN_STATE_STARTED;
+    return wish->is_ephemeral || wish->phase == CSN_PHASE_CREATING ? CSN_STATE_DELETED
+                                                                   : CSN_STATE_STOPPED;
+}
+
+static int reread(csn_local_box *box, csn_error *err)
+{
+    csn_auto(wish) csn_wish wish = { .id_index = -1 };
+    int r = csn_record_read(box->dir_fd, &wish, err);
+
+    if (r < 0)
+        return r;
+    csn_wish old = box->base.wish;
+    box->base.wish = wish;
+    wish = old;
+    return CSN_OK;
+}
+
+int csn_local_box_refresh(csn_box *base, csn_error *err)
+{
+    csn_local_box *box = csn_local_box_of(base);
+    int r;
+
+    if (base->state == CSN_STATE_DELETED || box->is_busy)
+        return CSN_OK;
+    csn_box_ref(base);
+    if (csn_conn_is_open(&box->conn))
+        csn_conn_poll(&box->conn);
+    r = base->state == CSN_STATE_DELETED ? CSN_OK : reread(box, err);
+    if (r == CSN_E_NOT_FOUND) { /* removed by somebody else */
+        base->state = CSN_STATE_DELETED;
+        r = CSN_OK;
+    } else if (r >= 0 && base->state != CSN_STATE_DELETED && !csn_conn_is_open(&box->conn) &&
+               csn_local_box_connect(box) < 0) {
+        base->state = state_without_keeper(box);
+    }
+    if (r >= 0)
+        r = CSN_OK;
+    csn_box_unref(base);
+    return r;
+}
+
+int csn_local_box_load(csn_local *local, const char *id, csn_local_box **ret_box, csn_error *err)
+{
+    csn_local_box *box = csn_local_box_new(local, err);
+    int r;
+
+    if (!box)
+        return CSN_E_NO_MEMORY;
+    box->dir_fd = openat(local->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (box->dir_fd < 0)
+        r = errno == ENOENT ? csn_fail(err, CSN_E_NOT_FOUND, "no sandbox '%s'", id)
+                            : csn_fail_sys(err, -errno, "open sandbox '%s'", id);
+    else
+        r = reread(box, err);
+    if (r >= 0)
+        r = csn_local_box_refresh(&box->base, err);
+    if (r >= 0 && box->base.state == CSN_STATE_DELETED)
+        r = csn_fail(err, CSN_E_NOT_FOUND, "no sandbox '%s'", id);
+    if (r < 0) {
+        csn_box_unref(&box->base);
+        return r;
+    }
+    *ret_box = box;
+    return CSN_OK;
+}
+
+int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)
+{
+    if (box->is_busy)
+        return csn_fail(err, CSN_E_STATE, "%s: sandbox '%s' is not yet started", verb,
+                        box->base.wish.id);
+    if (!csn_conn_is_open(&box->conn) && box->base.state != CSN_STATE_DELETED) {
+        int r = csn_local_box_refresh(&box->base, err);
+        if (r < 0)
+            return r;
+    }
+    if (csn_conn_is_open(&box->conn))
+        return CSN_OK;
+    return csn_fail(err, CSN_E_STATE, "%s: sandbox '%s' is %s", verb, box->base.wish.id,
+                    csn_state_name(box->base.state));
+}
+
+typedef struct later {
+    csn_list link; /* in csn_local.laters */
+    csn_timer timer;
+    csn_done_fn done;
+    void *user;
+    int result;
+    csn_error err;
+} later;
+
+static void on_later(csn_timer *timer, void *user)
+{
+    later *l = user;
+
+    (void) timer;
+    csn_list_remove(&l->link);
+    l->done(l->result, l->result < 0 ? &l->err : NULL, l->user);
+    free(l);
+}
+
+int csn_local_later(csn_local *local, csn_done_fn done, void *user, int result, csn_error *err)
+{
+    later *l = csn_calloc(1, sizeof(*l));
+    int r;
+
+    if (!l)
+        return csn_fail(err, CSN_E_NO_MEMORY, "start a request");
+    l->done = done;
+    l->user = user;
+    l->result = result;
+    r = csn_timer_set(local->base.loop, &l->timer, 1, on_later, l);
+    if (r < 0) {
+        free(l);
+        return csn_fail_sys(err, r, "start a request");
+    }
+    csn_list_append(&local->laters, &l->link);
+    return CSN_OK;
+}
+
+void csn_local_later_all(csn_local *local)
+{
+    csn_list *node;
+
+    while ((node = csn_list_first(&local->laters))) {
+        later *l = csn_list_entry(node, later, link);
+        csn_timer_cancel(&l->timer);
+        on_later(&l->timer, l);
+    }
+}

@@ -1,0 +1,228 @@
+/* Snapshot and fork: the upper layers of a sandbox, frozen for a moment or stopped, become a layer of their own. A
+ * snapshot names it as an image, a fork puts it on top of the same layers below a new sandbox. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "image/image.h"
+#include "local/helper.h"
+#include "local/local.h"
+
+typedef struct copy_op {
+    csn_request req;
+    csn_local_box *box; /* counted */
+    int hold_fd;        /* the layers: ours is named by nobody until the end */
+    bool is_lent, is_locked;
+    char layer[33];
+    char *image; /* of a snapshot; NULL: a fork */
+    csn_wish wish;
+    csn_done_fn done;
+    csn_box_done_fn *done_box;
+    void *user;
+} copy_op;
+
+/* The sandbox goes on. */
+static void give_back(copy_op *op)
+{
+    csn_out thaw = { .type = CSN_FRAME_THAW };
+
+    if (op->is_lent)
+        (void) csn_conn_ask(&op->box->conn, &thaw, NULL, NULL); /* lost: then it is thawed, too */
+    if (op->is_locked)
+        csn_box_unlock(op->box->dir_fd);
+    op->is_lent = op->is_locked = false;
+}
+
+static void free_op(copy_op *op)
+{
+    give_back(op);
+    csn_close(&op->hold_fd);
+    csn_wish_done(&op->wish);
+    free(op->image);
+    csn_box_unref(&op->box->base);
+    free(op);
+}
+
+static void finish(copy_op *op, int r, csn_error *err)
+{
+    csn_done_fn done = op->done;
+    csn_box_done_fn *done_box = op->done_box;
+    void *user = op->user;
+
+    if (r < 0)
+        csn_fail_in(err, r, "copy the files of sandbox '%s'", op->box->base.wish.id);
+    free_op(op);
+    if (done)
+        done(r, r < 0 ? err : NULL, user);
+    else if (r < 0)
+        done_box(NULL, r, err, user);
+}
+
+static int put_image(copy_op *op, csn_error *err)
+{
+    const csn_wish *wish = &op->box->base.wish;
+    csn_image_ref ref = { .is_host_based = wish->is_host_based,
+                          .env = wish->image_env,
+                          .cwd = wish->cwd[0] ? wish->cwd : NULL };
+
+    memcpy(ref.layers[ref.n_layers++], op->layer, sizeof(op->layer));
+    for (size_t i = 0; wish->layers[i]; i++) {
+        if (ref.n_layers >= CSN_IMAGE_LAYERS_MAX || strlen(wish->layers[i]) >= CSN_LAYER_ID_SIZE)
+            return csn_fail(err, CSN_E_LIMIT, "more than %d layers", CSN_IMAGE_LAYERS_MAX);
+        memcpy(ref.layers[ref.n_layers++], wish->layers[i], strlen(wish->layers[i]) + 1);
+    }
+    return csn_image_put(csn_local_of(&op->box->base)->state_fd, op->image, &ref, "snapshot", err);
+}
+
+/* The new sandbox: its own layer first, then what its parent stood on. */
+static int add_layer(copy_op *op, csn_error *err)
+{
+    size_t n = 0;
+
+    while (op->wish.layers[n])
+        n++;
+    if (n + 1 > CSN_IMAGE_LAYERS_MAX)
+        return csn_fail(err, CSN_E_LIMIT, "more than %d layers", CSN_IMAGE_LAYERS_MAX);
+    char **layers = csn_calloc(n + 2, sizeof(*layers));
+    char *own = csn_strdup(op->layer);
+    if (!layers || !own) {
+        free(layers);
+        free(own);
+        return csn_fail(err, CSN_E_NO_MEMORY, "note the layers of a fork");
+    }
+    memcpy(layers + 1, op->wish.layers, (n + 1) * sizeof(*layers));
+    layers[0] = own;
+    free(op->wish.layers);
+    op->wish.layers = layers;
+    return CSN_OK;
+}
+
+static void on_copied(int result, const csn_error *why, void *user)
+{
+    copy_op *op = user;
+    csn_error err = { 0 };
+
+    if (why)
+        err = *why;
+    give_back(op);
+    if (result >= 0 && op->image)
+        result = put_image(op, &err);
+    else if (result >= 0 && (result = add_layer(op, &err)) >= 0)
+        result = csn_local_create(op->box->base.backend, &op->wish, op->done_box, op->user, &err);
+    finish(op, result, &err);
+}
+
+static int start_copy(copy_op *op, int source_fd, int userns_fd, csn_error *err)
+{
+    return csn_helper_copy_start(csn_local_of(&op->box->base), &op->box->base.wish, op->layer,
+                                 source_fd, userns_fd, on_copied, op, err);
+}
+
+static bool on_lent(csn_request *req, csn_msg *msg)
+{
+    copy_op *op = csn_container_of(req, copy_op, req);
+    csn_error err = { 0 };
+    int r = csn_msg_result(msg, CSN_FRAME_DONE, &err);
+
+    if (r >= 0) {
+        csn_auto(fd) int source = csn_msg_take_fd(msg, 0);
+        csn_auto(fd) int userns = csn_msg_take_fd(msg, 1);
+        op->is_lent = true;
+        r = source < 0 ? csn_fail(&err, CSN_E_PROTOCOL, "the keeper lent no directory")
+                       : start_copy(op, source, userns, &err);
+    }
+    if (r < 0)
+        finish(op, r, &err);
+    return true;
+}
+
+static int copy_stopped(copy_op *op, csn_error *err)
+{
+    csn_auto(fd) int source = -1;
+
+    if (csn_box_lock(op->box->dir_fd, true) < 0)
+        return csn_fail(err, CSN_E_BUSY, "sandbox '%s' is being changed by somebody else",
+                        op->box->base.wish.id);
+    op->is_locked = true;
+    source = openat(op->box->dir_fd, "disk", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (source < 0)
+        return csn_fail_sys(err, -errno, "open the files of sandbox '%s'", op->box->base.wish.id);
+    return start_copy(op, source, -1, err);
+}
+
+static int begin(copy_op *op, csn_error *err)
+{
+    csn_local *local = csn_local_of(&op->box->base);
+    csn_out lend = { .type = CSN_FRAME_LEND };
+    int r = csn_local_box_refresh(&op->box->base, err);
+
+    if (r < 0 || (r = csn_layers_hold(local->state_fd, &op->hold_fd, err)) < 0)
+        return r;
+    if ((r = csn_layer_new_id(op->layer)) < 0)
+        return csn_fail_sys(err, r, "name a layer");
+    if (csn_conn_is_open(&op->box->conn)) {
+        r = csn_conn_ask(&op->box->conn, &lend, &op->req, on_lent);
+        return r < 0 ? csn_fail_sys(err, r, "ask the keeper for the files") : CSN_OK;
+    }
+    if (op->box->base.state == CSN_STATE_STOPPED)
+        return copy_stopped(op, err);
+    return csn_fail(err, CSN_E_STATE, "sandbox '%s' is %s", op->box->base.wish.id,
+                    csn_state_name(op->box->base.state));
+}
+
+static copy_op *new_op(csn_box *box, csn_error *err)
+{
+    copy_op *op = csn_calloc(1, sizeof(*op));
+
+    if (!op) {
+        csn_fail(err, CSN_E_NO_MEMORY, "copy the files of sandbox '%s'", box->wish.id);
+        return NULL;
+    }
+    op->box = csn_local_box_of(csn_box_ref(box));
+    op->hold_fd = -1;
+    op->wish.id_index = -1;
+    return op;
+}
+
+int csn_local_snapshot(csn_box *box, const char *image, csn_done_fn done, void *user,
+                       csn_error *err)
+{
+    csn_auto(image_ref) csn_image_ref ref = CSN_IMAGE_REF_INIT;
+    csn_local *local = csn_local_of(box);
+    copy_op *op;
+    int r;
+
+    if (csn_image_resolve(local->state_fd, image, &ref, NULL) >= 0)
+        return csn_fail(err, CSN_E_EXISTS, "there is an image '%s' already", image);
+    if (!(op = new_op(box, err)))
+        return CSN_E_NO_MEMORY;
+    op->done = done;
+    op->user = user;
+    op->image = csn_strdup(image);
+    r = op->image ? begin(op, err) : csn_fail(err, CSN_E_NO_MEMORY, "name an image");
+    if (r < 0)
+        free_op(op);
+    return r;
+}
+
+int csn_local_fork(csn_box *box, csn_wish *wish, csn_box_done_fn *done, void *user, csn_error *err)
+{
+    copy_op *op = new_op(box, err);
+    int r;
+
+    if (!op)
+        return CSN_E_NO_MEMORY;
+    op->done_box = done;
+    op->user = user;
+    op->wish = *wish;
+    *wish = (csn_wish){ .id_index = -1 };
+    r = begin(op, err);
+    if (r < 0)
+        free_op(op);
+    return r;
+}

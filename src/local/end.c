@@ -1,0 +1,270 @@
+/* Stopping, deleting, asking how it goes, and changing what may be changed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "local/local.h"
+
+/* A request whose answer is DONE. */
+typedef struct plain {
+    csn_request req;
+    csn_local_box *box; /* counted */
+    csn_done_fn done;
+    void *user;
+    bool is_delete;
+} plain;
+
+static plain *plain_new(csn_local_box *box, csn_done_fn done, void *user, csn_error *err)
+{
+    plain *p = csn_calloc(1, sizeof(*p));
+
+    if (!p) {
+        csn_fail(err, CSN_E_NO_MEMORY, "start a request");
+        return NULL;
+    }
+    csn_box_ref(&box->base);
+    *p = (plain){ .box = box, .done = done, .user = user };
+    return p;
+}
+
+static void plain_finish(plain *p, int result, const csn_error *err)
+{
+    plain copy = *p;
+
+    free(p);
+    copy.done(result, result < 0 ? err : NULL, copy.user);
+    csn_box_unref(&copy.box->base);
+}
+
+static void plain_drop(plain *p)
+{
+    csn_box_unref(&p->box->base);
+    free(p);
+}
+
+static bool on_plain(csn_request *req, csn_msg *msg)
+{
+    csn_error err = { 0 };
+
+    plain_finish(csn_container_of(req, plain, req), csn_msg_result(msg, CSN_FRAME_DONE, &err), &err);
+    return true;
+}
+
+/* It has ended when the keeper is gone, not when it says so: DONE comes a moment before. A keeper that dies without a
+ * word has ended it just as well; what it left was cleaned up before we are told. */
+static bool on_end(csn_request *req, csn_msg *msg)
+{
+    plain *p = csn_container_of(req, plain, req);
+    csn_error err = { 0 };
+    int r = CSN_OK;
+
+    if (msg && msg->head.type == CSN_FRAME_DONE)
+        return false;
+    if (msg)
+        r = csn_msg_result(msg, CSN_FRAME_DONE, &err);
+    else if (p->is_delete && p->box->base.state != CSN_STATE_DELETED)
+        r = csn_fail(&err, CSN_E_SYSTEM, "delete sandbox '%s': some of its files could not be removed",
+                     p->box->base.wish.id);
+    plain_finish(p, r, &err);
+    return true;
+}
+
+static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_done_fn done, void *user,
+                   csn_error *err)
+{
+    csn_stop stop = { .grace_ms = grace_ms, .delete_too = is_delete };
+    csn_out out = { .type = CSN_FRAME_STOP, .fixed = &stop, .fixed_len = sizeof(stop) };
+    plain *p = plain_new(box, done, user, err);
+    int r;
+
+    if (!p)
+        return CSN_E_NO_MEMORY;
+    p->is_delete = is_delete;
+    box->is_deleting |= is_delete;
+    if (box->child == 0 && box->pidfd < 0)
+        box->pidfd = (int) syscall(SYS_pidfd_open, box->base.keeper_pid, 0);
+    r = csn_conn_ask(&box->conn, &out, &p->req, on_end);
+    if (r < 0) {
+        plain_drop(p);
+        return csn_fail_sys(err, r, "tell the keeper of sandbox '%s' to stop", box->base.wish.id);
+    }
+    return CSN_OK;
+}
+
+int csn_local_stop(csn_box *base, int grace_ms, csn_done_fn done, void *user, csn_error *err)
+{
+    csn_local_box *box = csn_local_box_of(base);
+    int r;
+
+    if (box->is_busy)
+        return csn_fail(err, CSN_E_STATE, "stop sandbox '%s': it is being started", base->wish.id);
+    if ((r = csn_local_box_refresh(base, err)) < 0)
+        return r;
+    if (!csn_conn_is_open(&box->conn))
+        return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
+    return ask_end(box, grace_ms, base->wish.is_ephemeral, done, user, err);
+}
+
+static int delete_stopped(csn_local_box *box, csn_error *err)
+{
+    int r = csn_box_lock(box->dir_fd, true);
+
+    if (r == -ENOENT) {
+        box->base.state = CSN_STATE_DELETED;
+        return CSN_OK;
+    }
+    if (r < 0)
+        return csn_fail(err, CSN_E_BUSY, "delete sandbox '%s': it is being changed by somebody else",
+                        box->base.wish.id);
+    r = csn_box_remove(csn_local_of(&box->base), &box->base.wish, box->dir_fd, err);
+    csn_box_unlock(box->dir_fd);
+    if (r >= 0)
+        box->base.state = CSN_STATE_DELETED;
+    return r;
+}
+
+int csn_local_delete(csn_box *base, csn_done_fn done, void *user, csn_error *err)
+{
+    csn_local_box *box = csn_local_box_of(base);
+    int r;
+
+    if (box->is_busy) { /* a start under way is given up */
+        box->is_deleting = true;
+        csn_local_box_lost(box);
+    }
+    if ((r = csn_local_box_refresh(base, err)) < 0)
+        return r;
+    if (csn_conn_is_open(&box->conn))
+        return ask_end(box, -1, true, done, user, err);
+    if (base->state != CSN_STATE_DELETED && (r = delete_stopped(box, err)) < 0)
+        return r;
+    return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
+}
+
+typedef struct asked_stat {
+    csn_request req;
+    csn_local_box *box; /* counted */
+    csn_stat_done_fn *done;
+    void *user;
+} asked_stat;
+
+static bool on_stat(csn_request *req, csn_msg *msg)
+{
+    asked_stat *a = csn_container_of(req, asked_stat, req);
+    asked_stat copy = *a;
+    csn_error err = { 0 };
+    csn_usage usage = { 0 };
+    csn_box_state state;
+    int r = csn_msg_result(msg, CSN_FRAME_STATE, &err);
+
+    free(a);
+    if (r >= 0 && msg->head.len != sizeof(state))
+        r = csn_fail(&err, CSN_E_PROTOCOL, "the keeper's answer has %u bytes",
+                     (unsigned) msg->head.len);
+    if (r >= 0) {
+        csn_msg_fixed(msg, &state, sizeof(state));
+        csn_local_box_facts(copy.box, &state);
+        usage = (csn_usage){ .memory_bytes = state.memory_bytes,
+                             .cpu_us = state.user_us + state.sys_us,
+                             .n_processes = state.n_processes_now,
+                             .disk_bytes = state.disk_bytes,
+                             .disk_inodes = state.disk_inodes };
+    }
+    copy.done(&copy.box->base.facts, &usage, r, r < 0 ? &err : NULL, copy.user);
+    csn_box_unref(&copy.box->base);
+    return true;
+}
+
+int csn_local_stat(csn_box *base, csn_stat_done_fn *done, void *user, csn_error *err)
+{
+    csn_local_box *box = csn_local_box_of(base);
+    csn_out out = { .type = CSN_FRAME_STAT };
+    int r = csn_local_box_need(box, "ask how it goes", err);
+
+    if (r < 0)
+        return r;
+    asked_stat *a = csn_calloc(1, sizeof(*a));
+    if (!a)
+        return csn_fail(err, CSN_E_NO_MEMORY, "ask how the sandbox is doing");
+    *a = (asked_stat){ .box = box, .done = done, .user = user };
+    r = csn_conn_ask(&box->conn, &out, &a->req, on_stat);
+    if (r < 0) {
+        free(a);
+        return csn_fail_sys(err, r, "ask the keeper of sandbox '%s'", base->wish.id);
+    }
+    csn_box_ref(base);
+    return CSN_OK;
+}
+
+/* Rewrites the record under the directory's lock, from what it says now. */
+static int change_record(csn_local_box *box, void (*change)(csn_wish *wish, const void *with),
+                         const void *with, csn_error *err)
+{
+    int r = csn_local_box_refresh(&box->base, err);
+
+    if (r < 0)
+        return r;
+    if (box->base.state == CSN_STATE_DELETED || csn_box_lock(box->dir_fd, true) < 0)
+        return csn_fail(err, CSN_E_STATE, "change sandbox '%s': it is deleted or being changed",
+                        box->base.wish.id);
+    box->is_locked = true;
+    r = csn_local_box_refresh(&box->base, err);
+    box->is_locked = false;
+    if (r >= 0) {
+        change(&box->base.wish, with);
+        r = csn_record_write(box->dir_fd, &box->base.wish, !box->base.wish.is_ephemeral, err);
+    }
+    csn_box_unlock(box->dir_fd);
+    return r;
+}
+
+static void change_labels(csn_wish *wish, const void *with)
+{
+    char **labels = csn_list_copy(with);
+
+    if (!labels)
+        return;
+    csn_list_free(wish->labels);
+    wish->labels = labels;
+}
+
+int csn_local_set_labels(csn_box *box, const char *const *labels, csn_error *err)
+{
+    return change_record(csn_local_box_of(box), change_labels, labels, err);
+}
+
+static void change_timers(csn_wish *wish, const void *with)
+{
+    const csn_timers *timers = with;
+
+    wish->ttl_ms = timers->ttl_ms;
+    wish->idle_stop_ms = timers->idle_stop_ms;
+}
+
+int csn_local_set_timers(csn_box *base, int64_t ttl_ms, int64_t idle_stop_ms, csn_done_fn done,
+                         void *user, csn_error *err)
+{
+    csn_local_box *box = csn_local_box_of(base);
+    csn_timers timers = { .ttl_ms = ttl_ms, .idle_stop_ms = idle_stop_ms };
+    csn_out out = { .type = CSN_FRAME_TIMERS, .fixed = &timers, .fixed_len = sizeof(timers) };
+    int r = change_record(box, change_timers, &timers, err);
+
+    if (r < 0)
+        return r;
+    if (!csn_conn_is_open(&box->conn))
+        return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
+    plain *p = plain_new(box, done, user, err);
+    if (!p)
+        return CSN_E_NO_MEMORY;
+    r = csn_conn_ask(&box->conn, &out, &p->req, on_plain);
+    if (r < 0) {
+        plain_drop(p);
+        return csn_fail_sys(err, r, "set the timers of sandbox '%s'", base->wish.id);
+    }
+    return CSN_OK;
+}

@@ -1,0 +1,353 @@
+/* File verbs. Each is a worker inside, which answers on a socket of its own; what it says is said by the attacker, so
+ * every field is checked, every string was bounded by its frame, and a descriptor must be a regular file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "local/local.h"
+#include "wire/filereq.h"
+
+typedef struct file_op {
+    csn_list link;      /* in csn_local.files */
+    csn_request req;    /* the SPAWN: only its failure matters */
+    csn_local_box *box; /* counted */
+    int fd;
+    csn_source *source;
+    uint32_t verb, max_results, n_results;
+    char *path; /* for messages */
+    csn_file_fn on_file;
+    csn_match_fn on_match;
+    void *fn_user;
+    csn_call_done_fn *done;
+    void *user;
+    bool is_busy; /* in a callback, which may wait in turns of its own */
+} file_op;
+
+static void free_op(file_op *op)
+{
+    op->source = csn_source_remove(op->source);
+    csn_close(&op->fd);
+    csn_list_remove(&op->req.link);
+    csn_list_remove(&op->link);
+    free(op->path);
+    csn_box_unref(&op->box->base);
+    free(op);
+}
+
+static void finish(file_op *op, const csn_file_result *result, int r, const csn_error *err)
+{
+    csn_call_done_fn *done = op->done;
+    void *user = op->user;
+
+    free_op(op);
+    done(result, r, r < 0 ? err : NULL, user);
+}
+
+/* What an errno of the worker means to the caller. */
+static int code_of(int e)
+{
+    switch (e) {
+    case ENOENT:
+    case ENOTDIR:
+        return CSN_E_NOT_FOUND;
+    case EEXIST:
+    case ENOTEMPTY:
+        return CSN_E_EXISTS;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ETXTBSY:
+        return CSN_E_DENIED;
+    case EISDIR:
+    case EINVAL:
+    case ENXIO:
+        return CSN_E_NOT_REGULAR;
+    case EFBIG:
+    case EOVERFLOW:
+        return CSN_E_TOO_LARGE;
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+        return CSN_E_LIMIT;
+    case ENOMEM:
+        return CSN_E_NO_MEMORY;
+    case ENAMETOOLONG:
+    case ELOOP:
+        return CSN_E_INVALID;
+    default:
+        return CSN_E_SYSTEM;
+    }
+}
+
+static int fail_file(csn_error *err, const file_op *op, int e)
+{
+    int code = e > 0 && e < 4096 ? code_of(e) : CSN_E_PROTOCOL;
+
+    if (op->verb == CSN_FILE_CHMOD && e == EINVAL)
+        code = CSN_E_INVALID;
+    csn_fail(err, code, "'%.180s': %s", op->path, csn_strerror(e));
+    if (err)
+        err->sys_errno = e;
+    return code;
+}
+
+static int protocol_error(csn_error *err, const char *what)
+{
+    return csn_fail(err, CSN_E_PROTOCOL, "a file worker sent %s", what);
+}
+
+static const char *name_or_number(const char *name, uint32_t id, char number[16])
+{
+    if (name[0])
+        return name;
+    (void) snprintf(number, 16, "%u", id); /* fits */
+    return number;
+}
+
+static int take_entry(file_op *op, csn_msg *msg, csn_error *err)
+{
+    csn_unpack rest = csn_msg_rest(msg, sizeof(csn_file_entry));
+    char uid[16], gid[16];
+    csn_file_entry e;
+    const char *path = csn_unpack_str(&rest), *target = csn_unpack_str(&rest),
+               *owner = csn_unpack_str(&rest), *group = csn_unpack_str(&rest);
+
+    csn_msg_fixed(msg, &e, sizeof(e));
+    if (csn_unpack_end(&rest) < 0 || e.kind < CSN_FILE_REGULAR || e.kind > CSN_FILE_DEVICE ||
+        e.size_bytes < 0)
+        return protocol_error(err, "a malformed entry");
+    if (op->verb == CSN_FILE_LIST &&
+        (!path[0] || strchr(path, '/') || strcmp(path, ".") == 0 || strcmp(path, "..") == 0))
+        return protocol_error(err, "an entry that is no name");
+    if (op->max_results && op->n_results++ >= op->max_results)
+        return protocol_error(err, "more entries than were asked for");
+    csn_file_info info = { .path = path,
+                           .kind = (csn_file_kind) e.kind,
+                           .mode = e.mode & 07777,
+                           .uid = e.uid,
+                           .gid = e.gid,
+                           .owner = name_or_number(owner, e.uid, uid),
+                           .group = name_or_number(group, e.gid, gid),
+                           .size_bytes = e.size_bytes,
+                           .mtime_ns = e.mtime_ns,
+                           .target = e.kind == CSN_FILE_SYMLINK ? target : NULL };
+    if (op->on_file)
+        op->on_file(&info, op->fn_user);
+    return CSN_OK;
+}
+
+static int take_match(file_op *op, csn_msg *msg, csn_error *err)
+{
+    csn_unpack rest = csn_msg_rest(msg, sizeof(csn_file_hit));
+    csn_file_hit hit;
+    csn_file_match match = { .path = csn_unpack_str(&rest) };
+
+    match.text = csn_unpack_bytes(&rest, &match.text_len);
+    csn_msg_fixed(msg, &hit, sizeof(hit));
+    match.line = hit.line;
+    if (csn_unpack_end(&rest) < 0 || hit.line < 1)
+        return protocol_error(err, "a malformed match");
+    if (op->max_results && op->n_results++ >= op->max_results)
+        return protocol_error(err, "more matches than were asked for");
+    if (op->on_match)
+        op->on_match(&match, op->fn_user);
+    return CSN_OK;
+}
+
+/* R30: whatever the worker opened, only a regular file is let through. */
+static int take_fd(csn_msg *msg, csn_file_result *ret, csn_error *err, const file_op *op)
+{
+    csn_auto(fd) int fd = csn_msg_take_fd(msg, 0);
+    csn_file_done done;
+    struct stat st;
+
+    csn_msg_fixed(msg, &done, sizeof(done));
+    if (done.sys_errno)
+        return fail_file(err, op, done.sys_errno);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return protocol_error(err, "no descriptor");
+    if (!S_ISREG(st.st_mode))
+        return csn_fail(err, CSN_E_NOT_REGULAR, "'%.180s' is not a regular file", op->path);
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || (flags & O_PATH))
+        return protocol_error(err, "a descriptor that can't be read or written");
+    ret->value = (int64_t) st.st_size;
+    ret->fd = csn_take_fd(&fd);
+    return CSN_OK;
+}
+
+/* True: that was the last frame. */
+static bool take_frame(file_op *op, csn_msg *msg, csn_file_result *ret, int *ret_r, csn_error *err)
+{
+    csn_file_done done;
+
+    switch (msg->head.type) {
+    case CSN_FRAME_FILE_ENTRY:
+        *ret_r = take_entry(op, msg, err);
+        return *ret_r < 0;
+    case CSN_FRAME_FILE_MATCH:
+        *ret_r = take_match(op, msg, err);
+        return *ret_r < 0;
+    case CSN_FRAME_FILE_FD:
+        *ret_r = op->verb == CSN_FILE_OPEN ? take_fd(msg, ret, err, op)
+                                           : protocol_error(err, "a descriptor nobody asked for");
+        return true;
+    default:
+        csn_msg_fixed(msg, &done, sizeof(done));
+        ret->value = done.value;
+        ret->is_cut = done.is_cut != 0;
+        *ret_r = done.sys_errno ? fail_file(err, op, done.sys_errno) : CSN_OK;
+        if (*ret_r >= 0 && op->verb == CSN_FILE_OPEN)
+            *ret_r = protocol_error(err, "no descriptor");
+        return true;
+    }
+}
+
+static void on_channel(csn_source *src, uint32_t events, void *user)
+{
+    file_op *op = user;
+    csn_local *local = csn_local_of(&op->box->base);
+    char *buffer = local->frame_buffer ? local->frame_buffer : csn_malloc(CSN_FRAME_MAX);
+    csn_file_result result = { .fd = -1 };
+    csn_msg msg = CSN_MSG_INIT;
+    csn_error err = { 0 };
+    bool is_last = false;
+    int r, ret = CSN_OK;
+
+    (void) src;
+    (void) events;
+    if (!buffer || op->is_busy) {
+        if (buffer != local->frame_buffer)
+            free(buffer);
+        return;
+    }
+    local->frame_buffer = NULL;
+    r = csn_frame_recv(op->fd, buffer, CSN_FRAME_MAX, CSN_SAID_BY_WORKER, MSG_DONTWAIT, &msg);
+    op->is_busy = true;
+    if (r == 1)
+        is_last = take_frame(op, &msg, &result, &ret, &err);
+    op->is_busy = false;
+    csn_msg_done(&msg);
+    if (local->frame_buffer)
+        free(buffer);
+    else
+        local->frame_buffer = buffer;
+    if (r == -EAGAIN || r == -EINTR || (r == 1 && !is_last))
+        return;
+    if (r == 0)
+        ret = csn_fail(&err, CSN_E_LOST, "'%.180s': the file worker ended without an answer", op->path);
+    else if (r < 0)
+        ret = protocol_error(&err, "a malformed frame");
+    finish(op, &result, ret, &err);
+}
+
+/* The keeper's word on the SPAWN: its success says nothing yet. */
+static bool on_spawned(csn_request *req, csn_msg *msg)
+{
+    file_op *op = csn_container_of(req, file_op, req);
+    csn_file_result none = { .fd = -1 };
+    csn_error err = { 0 };
+
+    if (msg && msg->head.type != CSN_FRAME_ERROR)
+        return true;
+    finish(op, &none, csn_msg_result(msg, CSN_FRAME_STARTED, &err), &err);
+    return true;
+}
+
+static int send_request(file_op *op, const csn_file_call *call, int far)
+{
+    csn_filereq fr = { .verb = call->verb,
+                       .flags = call->flags,
+                       .mode = call->mode,
+                       .max_results = call->max_results,
+                       .path = call->path,
+                       .arg = call->arg ? call->arg : "",
+                       .arg2 = call->arg2 ? call->arg2 : "" };
+    size_t cap = strlen(fr.path) + strlen(fr.arg) + strlen(fr.arg2) + 256;
+    csn_auto(mem) char *bytes = cap <= CSN_BLOB_MAX ? csn_malloc(cap) : NULL;
+    csn_pack p = { .data = bytes, .cap = cap };
+    csn_spawn spawn = { .kind = CSN_SPAWN_FILES, .fds = CSN_FD_CHANNEL };
+
+    if (!bytes)
+        return cap > CSN_BLOB_MAX ? -E2BIG : -ENOMEM;
+    csn_filereq_pack(&p, &fr);
+    if (p.error < 0)
+        return p.error;
+    csn_out out = { .type = CSN_FRAME_SPAWN,
+                    .fixed = &spawn,
+                    .fixed_len = sizeof(spawn),
+                    .rest = p.data,
+                    .rest_len = p.len,
+                    .fds = &far,
+                    .n_fds = 1 };
+    return csn_conn_ask(&op->box->conn, &out, &op->req, on_spawned);
+}
+
+static int start_op(file_op *op, const csn_file_call *call)
+{
+    csn_auto(fd) int far = -1;
+    int pair[2], r = csn_fault_as("socketpair", EMFILE);
+
+    if (r < 0)
+        return r;
+    if (!(op->path = csn_strdup(call->path)))
+        return -ENOMEM;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    op->fd = pair[0];
+    far = pair[1];
+    r = csn_loop_add(op->box->conn.loop, op->fd, EPOLLIN, on_channel, op, &op->source);
+    return r < 0 ? r : send_request(op, call, far);
+}
+
+int csn_local_file(csn_box *base, const csn_file_call *call, csn_call_done_fn *done, void *user,
+                   csn_error *err)
+{
+    csn_local_box *box = csn_local_box_of(base);
+    int r = csn_local_box_need(box, "use files", err);
+
+    if (r < 0)
+        return r;
+    file_op *op = csn_calloc(1, sizeof(*op));
+    if (!op)
+        return csn_fail(err, CSN_E_NO_MEMORY, "'%.180s'", call->path);
+    *op = (file_op){ .box = box,
+                     .fd = -1,
+                     .verb = call->verb,
+                     .max_results = call->max_results,
+                     .on_file = call->on_file,
+                     .on_match = call->on_match,
+                     .fn_user = call->user,
+                     .done = done,
+                     .user = user };
+    csn_box_ref(base);
+    csn_list_append(&csn_local_of(base)->files, &op->link);
+    r = start_op(op, call);
+    if (r < 0) {
+        free_op(op);
+        return csn_fail_sys(err, r, "'%.180s'", call->path);
+    }
+    return CSN_OK;
+}
+
+void csn_local_file_cancel_all(csn_local *local)
+{
+    csn_file_result none = { .fd = -1 };
+    csn_error err = { 0 };
+    csn_list *node;
+
+    while ((node = csn_list_first(&local->files))) {
+        int r = csn_fail(&err, CSN_E_CANCELLED, "the engine was closed");
+        finish(csn_list_entry(node, file_op, link), &none, r, &err);
+    }
+}

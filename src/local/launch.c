@@ -1,0 +1,340 @@
+/* From a wish to a running sandbox, and from a stopped one to a running one. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/time.h"
+#include "image/image.h"
+#include "local/helper.h"
+#include "local/local.h"
+
+enum { READY_WAIT_MS = 60 * 1000 };
+
+/* A create or a start under way. */
+typedef struct launch {
+    csn_request req;
+    csn_local_box *box; /* counted */
+    bool is_new;
+    csn_timer timer;
+    csn_box_done_fn *done_box; /* of a create */
+    csn_done_fn done;          /* of a start */
+    void *user;
+} launch;
+
+static void let_go_of_dir(csn_local_box *box)
+{
+    if (box->is_locked)
+        csn_box_unlock(box->dir_fd);
+    box->is_locked = false;
+}
+
+/* Nothing of a create that failed may remain. */
+static void undo_create(csn_local_box *box)
+{
+    csn_local *local = csn_local_of(&box->base);
+
+    if (box->is_locked) {
+        box->base.wish.phase = CSN_PHASE_CREATING;
+        (void) csn_box_remove(local, &box->base.wish, box->dir_fd, NULL); /* else the sweep does */
+    }
+    let_go_of_dir(box);
+    box->base.state = CSN_STATE_DELETED;
+}
+
+static void finish_launch(launch *l, int result, const csn_error *err)
+{
+    csn_local_box *box = l->box;
+    launch done = *l;
+
+    csn_timer_cancel(&l->timer);
+    free(l);
+    box->is_busy = false;
+    let_go_of_dir(box);
+    if (done.is_new) {
+        done.done_box(result < 0 ? NULL : csn_box_ref(&box->base), result, err, done.user);
+    } else {
+        done.done(result, err, done.user);
+    }
+    csn_box_unref(&box->base);
+}
+
+static void fail_launch(launch *l, const csn_error *err)
+{
+    csn_local_box *box = l->box;
+
+    csn_conn_close(&box->conn);
+    csn_child_reap(box->child, 5000);
+    box->child = 0;
+    if (l->is_new)
+        undo_create(box);
+    else
+        box->base.state = CSN_STATE_STOPPED;
+    finish_launch(l, err->code, err);
+}
+
+static bool on_ready(csn_request *req, csn_msg *msg)
+{
+    launch *l = csn_container_of(req, launch, req);
+    csn_local_box *box = l->box;
+    csn_error err = { 0 };
+    csn_box_state state;
+    int r = csn_msg_result(msg, CSN_FRAME_READY, &err);
+
+    if (r >= 0) {
+        csn_msg_fixed(msg, &state, sizeof(state));
+        csn_local_box_facts(box, &state);
+        if (box->base.wish.phase == CSN_PHASE_CREATING) {
+            box->base.wish.phase = CSN_PHASE_KEPT;
+            r = csn_record_write(box->dir_fd, &box->base.wish, true, &err);
+        }
+    }
+    if (r < 0) {
+        fail_launch(l, &err);
+        return true;
+    }
+    box->base.state = CSN_STATE_STARTED;
+    if (!box->base.wish.is_detached) {
+        box->has_lease = true;
+        csn_box_ref(&box->base);
+    }
+    finish_launch(l, CSN_OK, NULL);
+    return true;
+}
+
+static void on_late(csn_timer *timer, void *user)
+{
+    launch *l = user;
+    csn_error err = { 0 };
+
+    (void) timer;
+    csn_list_remove(&l->req.link);
+    csn_fail(&err, CSN_E_TIMEOUT, "the sandbox was not ready within %d s", READY_WAIT_MS / 1000);
+    fail_launch(l, &err);
+}
+
+/* Gives a keeper the plan. While it builds, the next spare is started: that time would be spent waiting. */
+static int hand_over(launch *l, csn_error *err)
+{
+    csn_local_box *box = l->box;
+    csn_local *local = csn_local_of(&box->base);
+    csn_keeper keeper = { .fd = -1 };
+    csn_plan plan;
+    int r = csn_keeper_take(local, &keeper, err);
+
+    if (r < 0)
+        return r;
+    r = csn_conn_open(&box->conn, keeper.fd);
+    if (r < 0) {
+        csn_keeper_end(&keeper);
+        return csn_fail_sys(err, r, "talk to the keeper");
+    }
+    box->child = keeper.pid;
+    csn_plan_of(local, &box->base.wish, CSN_PLAN_RUN, &plan);
+    r = csn_plan_ask(&box->conn, &plan, NULL, 0, &l->req, on_ready);
+    if (r == 0 && (r = csn_timer_set(local->base.loop, &l->timer,
+                                     csn_deadline_in_ms(READY_WAIT_MS), on_late, l)) < 0)
+        csn_list_remove(&l->req.link);
+    if (r < 0) {
+        csn_conn_close(&box->conn);
+        csn_child_reap(box->child, 2000);
+        box->child = 0;
+        return csn_fail_sys(err, r, "send the plan to the keeper");
+    }
+    box->is_busy = true;
+    local->n_created++;
+    csn_keeper_stock(local);
+    return CSN_OK;
+}
+
+static int take_image(csn_local *local, csn_wish *wish, csn_error *err)
+{
+    csn_auto(image_ref) csn_image_ref ref = CSN_IMAGE_REF_INIT;
+    int r;
+
+    if (wish->layers) /* a fork: its layers are known */
+        return CSN_OK;
+    r = csn_image_resolve(local->state_fd, wish->image, &ref, err);
+    if (r < 0)
+        return r;
+    wish->layers = csn_calloc(ref.n_layers + 1, sizeof(*wish->layers));
+    for (uint32_t i = 0; wish->layers && i < ref.n_layers; i++)
+        if (!(wish->layers[i] = csn_strdup(ref.layers[i])))
+            return csn_fail(err, CSN_E_NO_MEMORY, "note the layers of image '%s'", wish->image);
+    wish->image_env = csn_list_copy((const char *const *) ref.env);
+    if (!wish->layers || !wish->image_env)
+        return csn_fail(err, CSN_E_NO_MEMORY, "note the layers of image '%s'", wish->image);
+    wish->is_host_based = ref.is_host_based != 0;
+    if (!wish->cwd[0] && ref.cwd && ref.cwd[0] == '/') {
+        free(wish->cwd);
+        wish->cwd = ref.cwd;
+        ref.cwd = NULL;
+    }
+    return CSN_OK;
+}
+
+/* Everything that must exist before the keeper: directory, name, id range, record. */
+static int claim_all(csn_local_box *box, csn_error *err)
+{
+    csn_local *local = csn_local_of(&box->base);
+    csn_wish *wish = &box->base.wish;
+    int r = csn_claim_box(local, wish->id, &box->dir_fd, err);
+
+    if (r < 0)
+        return r;
+    box->is_locked = true;
+    wish->created_ms = csn_wall_ms();
+    wish->phase = wish->is_ephemeral ? CSN_PHASE_KEPT : CSN_PHASE_CREATING;
+    if (wish->name[0] && (r = csn_claim_name(local, wish->name, wish->id, err)) < 0)
+        return r;
+    if (local->is_root && (r = csn_claim_range(local, wish->id, &wish->id_index, err)) < 0)
+        return r;
+    return csn_record_write(box->dir_fd, wish, false, err);
+}
+
+/* The layers are held from before the image is looked up until the record names them, so no sweep takes them away. */
+static int prepare(csn_local_box *box, csn_error *err)
+{
+    csn_local *local = csn_local_of(&box->base);
+    csn_auto(fd) int hold = -1;
+    int r = csn_layers_hold(local->state_fd, &hold, err);
+
+    if (r >= 0)
+        r = take_image(local, &box->base.wish, err);
+    if (r >= 0)
+        r = claim_all(box, err);
+    return r;
+}
+
+int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
+                     csn_error *err)
+{
+    csn_local *local = csn_container_of(backend, csn_local, base);
+    launch *l = csn_calloc(1, sizeof(*l));
+    csn_local_box *box = csn_local_box_new(local, err);
+    int r;
+
+    if (!l || !box) {
+        free(l);
+        if (box)
+            csn_box_unref(&box->base);
+        return csn_fail(err, CSN_E_NO_MEMORY, "create a sandbox");
+    }
+    box->base.wish = *wish;
+    *wish = (csn_wish){ .id_index = -1 };
+    *l = (launch){ .box = box, .is_new = true, .done_box = done, .user = user };
+    r = prepare(box, err);
+    if (r >= 0)
+        r = hand_over(l, err);
+    if (r < 0) {
+        undo_create(box);
+        free(l);
+        csn_box_unref(&box->base);
+        return csn_fail_in(err, r, "create a sandbox");
+    }
+    return CSN_OK;
+}
+
+static int lock_stopped(csn_local_box *box, csn_error *err)
+{
+    int r = csn_box_lock(box->dir_fd, true);
+
+    if (r == -ENOENT)
+        return csn_fail(err, CSN_E_NOT_FOUND, "sandbox '%s' was deleted", box->base.wish.id);
+    if (r < 0)
+        return csn_fail(err, CSN_E_BUSY, "sandbox '%s' is being changed by somebody else",
+                        box->base.wish.id);
+    box->is_locked = true;
+    return CSN_OK;
+}
+
+int csn_local_start(csn_box *base, csn_done_fn done, void *user, csn_error *err)
+{
+    csn_local_box *box = csn_local_box_of(base);
+    csn_local *local = csn_local_of(base);
+    launch *l;
+    int r = csn_local_box_refresh(base, err);
+
+    if (r < 0)
+        return r;
+    if (base->state == CSN_STATE_STARTED)
+        return csn_local_later(local, done, user, CSN_OK, err);
+    if (base->state != CSN_STATE_STOPPED || box->is_busy)
+        return csn_fail(err, CSN_E_STATE, "start sandbox '%s': it is %s", base->wish.id,
+                        csn_state_name(base->state));
+    if ((r = lock_stopped(box, err)) < 0)
+        return r;
+    if (csn_box_has_keeper(box->dir_fd)) { /* somebody was faster */
+        let_go_of_dir(box);
+        return csn_local_later(local, done, user, CSN_OK, err);
+    }
+    l = csn_calloc(1, sizeof(*l));
+    if (!l) {
+        let_go_of_dir(box);
+        return csn_fail(err, CSN_E_NO_MEMORY, "start sandbox '%s'", base->wish.id);
+    }
+    *l = (launch){ .box = box, .done = done, .user = user };
+    csn_box_ref(base);
+    r = hand_over(l, err);
+    if (r < 0) {
+        let_go_of_dir(box);
+        free(l);
+        csn_box_unref(base);
+        return csn_fail_in(err, r, "start sandbox '%s'", base->wish.id);
+    }
+    return CSN_OK;
+}
+
+/* A keeper that is no child of ours is watched through a pidfd taken when its end was asked for. */
+static void await_keeper(csn_local_box *box)
+{
+    csn_child_reap(box->child, 5000);
+    box->child = 0;
+    if (box->pidfd >= 0)
+        (void) csn_wait_fd(box->pidfd, POLLIN, csn_deadline_in_ms(5000)); /* the lock tells, too */
+    csn_close(&box->pidfd);
+}
+
+static bool is_unlinked(int dir_fd)
+{
+    struct stat st;
+
+    return fstat(dir_fd, &st) < 0 || st.st_nlink == 0;
+}
+
+/* Ephemeral boxes and those whose deletion was asked for: what the keeper did not remove itself. */
+static csn_state clean_up(csn_local_box *box)
+{
+    csn_local *local = csn_local_of(&box->base);
+    bool is_gone = is_unlinked(box->dir_fd);
+
+    if (!is_gone && (box->base.wish.is_ephemeral || box->is_deleting) &&
+        csn_box_lock(box->dir_fd, true) == 0) {
+        if (!csn_box_has_keeper(box->dir_fd))
+            is_gone = csn_box_remove(local, &box->base.wish, box->dir_fd, NULL) >= 0;
+        csn_box_unlock(box->dir_fd);
+    }
+    return is_gone ? CSN_STATE_DELETED : CSN_STATE_STOPPED;
+}
+
+void csn_local_box_lost(csn_local_box *box)
+{
+    bool had_lease = box->has_lease;
+
+    csn_box_ref(&box->base);
+    csn_conn_close(&box->conn);
+    await_keeper(box);
+    if (!box->is_busy) /* a launch cleans up itself */
+        box->base.state = clean_up(box);
+    box->has_lease = false;
+    csn_local_exec_lost(box);
+    csn_conn_fail_all(&box->conn);
+    if (had_lease)
+        csn_box_unref(&box->base);
+    csn_box_unref(&box->base);
+}

@@ -1,0 +1,258 @@
+#include "local/local.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/time.h"
+
+enum { CLOSE_WAIT_MS = 10 * 1000 };
+
+static csn_local *local_of(csn_backend *backend)
+{
+    return csn_container_of(backend, csn_local, base);
+}
+
+static const char *place(csn_backend *backend)
+{
+    return local_of(backend)->state_dir;
+}
+
+static int gc(csn_backend *backend, uint32_t *ret_n_removed, csn_error *err)
+{
+    return csn_local_sweep(local_of(backend), true, ret_n_removed, err);
+}
+
+static int find(csn_backend *backend, const char *key, csn_box **ret_box, csn_error *err)
+{
+    csn_local *local = local_of(backend);
+    csn_local_box *box;
+    char id[CSN_ID_SIZE];
+    int r = csn_claim_find(local, key, id, err);
+
+    if (r < 0)
+        return r;
+    box = csn_local_box_known(local, id);
+    if (box) {
+        *ret_box = csn_box_ref(&box->base);
+        return CSN_OK;
+    }
+    r = csn_local_box_load(local, id, &box, err);
+    if (r < 0)
+        return csn_fail_in(err, r, "open sandbox '%.64s'", key);
+    *ret_box = &box->base;
+    return CSN_OK;
+}
+
+/* What a box is, without disturbing its keeper. Gone in the meantime, or a left-over: not shown. */
+static bool look_at(csn_local *local, const char *id, csn_wish *wish, csn_state *ret_state)
+{
+    csn_auto(fd) int fd =
+        openat(local->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0 || csn_record_read(fd, wish, NULL) < 0)
+        return false;
+    if (wish->phase == CSN_PHASE_DELETING) {
+        *ret_state = CSN_STATE_DELETING;
+    } else if (flock(fd, LOCK_SH | LOCK_NB) < 0) { /* its creator or starter is at work */
+        *ret_state = CSN_STATE_CREATING;
+    } else if (csn_box_has_keeper(fd)) {
+        *ret_state = CSN_STATE_STARTED;
+    } else {
+        *ret_state = CSN_STATE_STOPPED;
+        return !wish->is_ephemeral && wish->phase == CSN_PHASE_KEPT;
+    }
+    return true;
+}
+
+static void list_one(csn_local *local, const char *id, csn_sandbox_list_fn fn, void *user)
+{
+    csn_auto(wish) csn_wish wish = { .id_index = -1 };
+    csn_local_box *known = csn_local_box_known(local, id);
+    csn_sandbox_info info;
+    csn_state state;
+
+    if (known && csn_conn_is_open(&known->conn)) {
+        csn_wish_info(&known->base.wish, known->base.state, &info);
+        info.keeper_pid = known->base.keeper_pid;
+        info.init_pid = known->base.init_pid;
+        fn(&info, user);
+        return;
+    }
+    if (!look_at(local, id, &wish, &state))
+        return;
+    csn_wish_info(&wish, state, &info);
+    fn(&info, user);
+}
+
+static int list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err)
+{
+    csn_local *local = local_of(backend);
+    int fd = openat(local->state_fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir) {
+        int r = -errno;
+        csn_close(&fd);
+        return csn_fail_sys(err, r, "list the sandboxes");
+    }
+    for (struct dirent *e; (e = readdir(dir));)
+        if (csn_is_hex(e->d_name, 32))
+            list_one(local, e->d_name, fn, user);
+    (void) closedir(dir); /* only read from */
+    return CSN_OK;
+}
+
+/* --- closing ------------------------------------------------------------------------------------------------------ */
+
+static bool ask_to_end(csn_local_box *box)
+{
+    csn_stop stop = { .grace_ms = -1, .delete_too = box->base.wish.is_ephemeral };
+    csn_out out = { .type = CSN_FRAME_STOP, .fixed = &stop, .fixed_len = sizeof(stop) };
+
+    if (!csn_conn_is_open(&box->conn))
+        return false;
+    return box->has_lease && csn_conn_ask(&box->conn, &out, NULL, NULL) == 0;
+}
+
+/* Its keeper hangs up when all is gone. */
+static void await_end(csn_local_box *box, int64_t deadline)
+{
+    while (csn_conn_is_open(&box->conn) && csn_wait_fd(box->conn.fd, POLLIN, deadline) > 0)
+        csn_conn_poll(&box->conn);
+}
+
+static void close_box(csn_local_box *box)
+{
+    csn_box_ref(&box->base);
+    if (csn_conn_is_open(&box->conn) || box->is_busy)
+        csn_local_box_lost(box); /* also for detached ones: whoever waits for an answer is told */
+    box->base.backend = NULL;
+    csn_list_remove(&box->link);
+    csn_box_unref(&box->base);
+}
+
+/* All are told first, so that they end side by side. */
+static void close_boxes(csn_local *local)
+{
+    int64_t deadline = csn_deadline_in_ms(CLOSE_WAIT_MS);
+    csn_list *node;
+
+    csn_list_foreach (n, &local->boxes)
+        (void) ask_to_end(csn_list_entry(n, csn_local_box, link));
+    while ((node = csn_list_first(&local->boxes))) {
+        csn_local_box *box = csn_list_entry(node, csn_local_box, link);
+        csn_box_ref(&box->base);
+        if (box->has_lease)
+            await_end(box, deadline);
+        close_box(box);
+        csn_box_unref(&box->base);
+    }
+}
+
+static csn_backend *local_free(csn_backend *backend)
+{
+    csn_local *local = local_of(backend);
+
+    csn_local_file_cancel_all(local);
+    close_boxes(local);
+    csn_local_later_all(local);
+    while (local->n_spares > 0)
+        csn_close(&local->spares[--local->n_spares].fd), /* all first, then wait for each */
+            csn_child_reap(local->spares[local->n_spares].pid, 2000);
+    csn_close(&local->ids_fd);
+    csn_close(&local->names_fd);
+    csn_close(&local->boxes_fd);
+    csn_close(&local->state_fd);
+    csn_close(&local->null_fd);
+    free(local->frame_buffer);
+    free(local->state_dir);
+    free(local->libexec);
+    free(local);
+    return NULL;
+}
+
+static const csn_backend_ops ops = {
+    .name = "local",
+    .free = local_free,
+    .place = place,
+    .gc = gc,
+    .create = csn_local_create,
+    .fork = csn_local_fork,
+    .find = find,
+    .list = list,
+    .box_free = csn_local_box_free,
+    .refresh = csn_local_box_refresh,
+    .set_labels = csn_local_set_labels,
+    .set_timers = csn_local_set_timers,
+    .start = csn_local_start,
+    .stop = csn_local_stop,
+    .delete = csn_local_delete,
+    .stat = csn_local_stat,
+    .snapshot = csn_local_snapshot,
+    .exec = csn_local_exec_start,
+    .attach = csn_local_attach,
+    .list_execs = csn_local_list_execs,
+    .exec_free = csn_local_exec_free,
+    .exec_signal = csn_local_exec_signal,
+    .exec_write = csn_local_exec_write,
+    .exec_close_stdin = csn_local_exec_close_stdin,
+    .exec_resume = csn_local_exec_resume,
+    .exec_resize = csn_local_exec_resize,
+    .exec_read_log = csn_local_exec_read_log,
+    .exec_wait = csn_local_exec_wait,
+    .file = csn_local_file,
+};
+
+int csn_local_open(csn_loop *loop, const char *state_dir, const char *libexec_dir,
+                   uint32_t optional_walls, uint32_t n_spare, csn_backend **ret_backend,
+                   csn_error *err)
+{
+    csn_local *local = csn_calloc(1, sizeof(*local));
+    int r;
+
+    if (!local)
+        return csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
+    local->base = (csn_backend){ .ops = &ops, .loop = loop };
+    local->state_fd = local->boxes_fd = local->names_fd = local->ids_fd = local->null_fd = -1;
+    local->is_root = geteuid() == 0;
+    local->optional_walls = optional_walls;
+    local->n_spare_wanted = n_spare > CSN_SPARES_MAX ? CSN_SPARES_MAX : n_spare;
+    csn_list_init(&local->boxes);
+    csn_list_init(&local->files);
+    csn_list_init(&local->laters);
+    local->frame_buffer = csn_malloc(CSN_FRAME_MAX);
+    r = local->frame_buffer ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
+    if (r >= 0)
+        r = csn_state_open(local, state_dir, err);
+    if (r >= 0)
+        r = csn_state_find_libexec(libexec_dir, &local->libexec, err);
+    if (r < 0) {
+        local_free(&local->base);
+        return csn_fail_in(err, r, "open the engine");
+    }
+    (void) csn_local_sweep(local, false, NULL, NULL); /* what can't go now is told by gc */
+    if (n_spare > 0)
+        csn_keeper_stock(local);
+    *ret_backend = &local->base;
+    return CSN_OK;
+}
+
+int csn_local_state_fd(csn_backend *backend)
+{
+    return local_of(backend)->state_fd;
+}
+
+const char *csn_local_libexec(csn_backend *backend)
+{
+    return local_of(backend)->libexec;
+}

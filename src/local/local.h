@@ -1,0 +1,168 @@
+/* The backend on this machine: what its files share.
+ *
+ * Theory of operation. Sandboxes are directories boxes/<id> of the state directory and processes called keepers. Two
+ * locks say who may touch a box:
+ *
+ *   flock(boxes/<id>, LOCK_EX)       somebody changes the box right now: its creator until READY, a starter, a deleter,
+ *                                    a sweeper, whoever rewrites the record. Short, never held by a keeper.
+ *   flock(boxes/<id>/lock, LOCK_EX)  its keeper lives. Held from before READY until the keeper's process is gone.
+ *
+ * A creator makes the directory, locks it, and then looks whether it is still linked: a sweeper that came between the two
+ * steps has removed it, and the creator takes another id. So a directory whose both locks can be had is nobody's:
+ * ephemeral ones and those still creating or already deleting are swept, the others are stopped sandboxes. Deleting
+ * removes name and id range before the directory goes, so that neither can point into nothing for good.
+ *
+ * A keeper is started with posix_spawn (vfork semantics: the library never forks without exec), one end of a SEQPACKET
+ * socketpair as descriptor 3, /dev/null as 0 to 2, nothing else, no environment, a session of its own. It waits for its
+ * PLAN, so one may be started before it is needed. Whoever else wants the box connects to boxes/<id>/sock. */
+#ifndef CSN_LOCAL_LOCAL_H
+#define CSN_LOCAL_LOCAL_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "core/backend.h"
+#include "local/conn.h"
+
+enum { CSN_SPARES_MAX = 16, CSN_RANGES = 16384 };
+
+typedef struct csn_keeper {
+    pid_t pid;
+    int fd; /* our end; -1: none */
+} csn_keeper;
+
+typedef struct csn_local {
+    csn_backend base;
+    char *state_dir, *libexec;
+    int state_fd, boxes_fd, names_fd, ids_fd, null_fd;
+    bool is_root;
+    uint32_t optional_walls;
+    uint32_t n_spare_wanted; /* 0: one after the second create */
+    uint32_t n_created;
+    csn_keeper spares[CSN_SPARES_MAX];
+    unsigned n_spares;
+    uint32_t next_range;
+    csn_list boxes;     /* csn_local_box.link: every box this engine knows */
+    csn_list files;     /* file verbs under way */
+    csn_list laters;    /* completions that wait for the next turn of the loop */
+    char *frame_buffer; /* CSN_FRAME_MAX bytes; NULL while a frame is being handled */
+} csn_local;
+
+typedef struct csn_local_box {
+    csn_box base;
+    csn_list link;
+    int dir_fd;        /* boxes/<id> */
+    bool is_locked;    /* we hold the directory's lock */
+    bool is_busy;      /* a create or start is under way */
+    bool is_deleting;  /* delete was asked for: what remains when the keeper is gone is removed */
+    bool has_lease;    /* attached: this engine holds a reference for as long as it runs */
+    pid_t child;       /* to reap; 0: none */
+    int pidfd;         /* of a keeper that isn't our child, while we wait for its end; -1: none */
+    csn_conn conn;
+    csn_list execs; /* csn_local_exec.link */
+} csn_local_box;
+
+static inline csn_local *csn_local_of(csn_box *box)
+{
+    return csn_container_of(box->backend, csn_local, base);
+}
+
+static inline csn_local_box *csn_local_box_of(csn_box *box)
+{
+    return csn_container_of(box, csn_local_box, base);
+}
+
+/* state.c */
+int csn_state_open(csn_local *local, const char *state_dir, csn_error *err);
+int csn_state_find_libexec(const char *wished, char **ret_dir, csn_error *err);
+
+/* record.c: boxes/<id>/record */
+int csn_record_write(int box_fd, const csn_wish *wish, bool is_durable, csn_error *err);
+int csn_record_read(int box_fd, csn_wish *ret_wish, csn_error *err);
+
+/* claim.c: directories, names and id ranges */
+int csn_claim_box(csn_local *local, char ret_id[CSN_ID_SIZE], int *ret_dir_fd, csn_error *err);
+int csn_claim_name(csn_local *local, const char *name, const char *id, csn_error *err);
+int csn_claim_range(csn_local *local, const char *id, int64_t *ret_index, csn_error *err);
+void csn_claim_release(csn_local *local, const csn_wish *wish); /* name and range */
+int csn_claim_find(csn_local *local, const char *key, char ret_id[CSN_ID_SIZE], csn_error *err);
+
+/* sweep.c */
+/* Tries the directory's lock: 0, -EWOULDBLOCK, -ENOENT (it was removed meanwhile). */
+int csn_box_lock(int dir_fd, bool wait);
+void csn_box_unlock(int dir_fd);
+bool csn_box_has_keeper(int dir_fd);
+/* Removes everything of a box without a keeper; its directory must be locked by the caller. */
+int csn_box_remove(csn_local *local, const csn_wish *wish, int dir_fd, csn_error *err);
+int csn_local_sweep(csn_local *local, bool is_thorough, uint32_t *ret_n, csn_error *err);
+
+/* keeper.c */
+int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err);
+void csn_keeper_stock(csn_local *local); /* spares up to the wished number */
+void csn_keeper_end(csn_keeper *keeper); /* closes, waits, kills if need be */
+void csn_child_reap(pid_t pid, int kill_after_ms);
+
+/* box.c */
+csn_local_box *csn_local_box_new(csn_local *local, csn_error *err);
+csn_local_box *csn_local_box_known(csn_local *local, const char *id); /* NULL: not in this engine */
+int csn_local_box_load(csn_local *local, const char *id, csn_local_box **ret_box, csn_error *err);
+int csn_local_box_connect(csn_local_box *box); /* 0, or -errno: no keeper answers */
+void csn_local_box_facts(csn_local_box *box, const csn_box_state *state);
+void csn_local_box_free(csn_box *box);
+int csn_local_box_refresh(csn_box *box, csn_error *err);
+/* CSN_OK when started, else CSN_E_STATE. */
+int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err);
+/* Calls done(result) from the loop, soon. */
+int csn_local_later(csn_local *local, csn_done_fn done, void *user, int result, csn_error *err);
+void csn_local_later_all(csn_local *local); /* now, since the loop goes away */
+
+/* launch.c */
+int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
+                     csn_error *err);
+int csn_local_start(csn_box *box, csn_done_fn done, void *user, csn_error *err);
+/* The box's keeper is gone: reap it, find the new state, end requests and commands. */
+void csn_local_box_lost(csn_local_box *box);
+
+/* end.c */
+int csn_local_stop(csn_box *box, int grace_ms, csn_done_fn done, void *user, csn_error *err);
+int csn_local_delete(csn_box *box, csn_done_fn done, void *user, csn_error *err);
+int csn_local_stat(csn_box *box, csn_stat_done_fn *done, void *user, csn_error *err);
+int csn_local_set_labels(csn_box *box, const char *const *labels, csn_error *err);
+int csn_local_set_timers(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_done_fn done,
+                         void *user, csn_error *err);
+
+/* copy.c */
+int csn_local_snapshot(csn_box *box, const char *image, csn_done_fn done, void *user,
+                       csn_error *err);
+int csn_local_fork(csn_box *box, csn_wish *wish, csn_box_done_fn *done, void *user, csn_error *err);
+
+/* exec.c, execlog.c */
+int csn_local_exec_start(csn_box *box, const csn_exec_spec *spec, const csn_exec_events *events,
+                         void *user, csn_exec **ret_exec, csn_error *err);
+int csn_local_attach(csn_box *box, uint32_t id, const csn_exec_events *events, void *user,
+                     csn_exec **ret_exec, csn_error *err);
+int csn_local_list_execs(csn_box *box, csn_process_list_fn fn, void *fn_user, csn_done_fn done,
+                         void *user, csn_error *err);
+csn_exec *csn_local_exec_free(csn_exec *exec);
+int csn_local_exec_signal(csn_exec *exec, int signal, bool whole_tree, csn_ending ending,
+                          csn_done_fn done, void *user, csn_error *err);
+int csn_local_exec_write(csn_exec *exec, const void *data, size_t len, size_t *ret_n,
+                         csn_error *err);
+int csn_local_exec_close_stdin(csn_exec *exec, csn_error *err);
+void csn_local_exec_resume(csn_exec *exec);
+int csn_local_exec_resize(csn_exec *exec, uint16_t rows, uint16_t cols, csn_error *err);
+int csn_local_exec_read_log(csn_exec *exec, int64_t offset, void *data, size_t size,
+                            csn_log_piece *ret_piece, csn_error *err);
+int csn_local_exec_wait(csn_exec *exec, int64_t offset, csn_done_fn done, void *user,
+                        csn_error *err);
+/* From the connection: an EXITED frame; and the end of the connection. */
+void csn_local_exec_exited(csn_local_box *box, const csn_process_state *state);
+void csn_local_exec_lost(csn_local_box *box);
+
+/* file.c */
+int csn_local_file(csn_box *box, const csn_file_call *call, csn_call_done_fn *done, void *user,
+                   csn_error *err);
+void csn_local_file_cancel_all(csn_local *local);
+
+#endif

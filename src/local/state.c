@@ -1,0 +1,184 @@
+/* The state directory: where it is, that it is ours alone, and the directories in it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "local/local.h"
+
+static const char *const parts[] = { "boxes", "names", "ids", "images", "layers", "volumes" };
+
+static int default_place(csn_buf *out)
+{
+    const char *state = secure_getenv("CAISSON_STATE"), *xdg = secure_getenv("XDG_STATE_HOME"),
+               *home = secure_getenv("HOME");
+
+    if (state && state[0])
+        return csn_buf_puts(out, state);
+    if (geteuid() == 0)
+        return csn_buf_puts(out, "/var/lib/caisson");
+    if (xdg && xdg[0] == '/')
+        return csn_buf_printf(out, "%s/caisson", xdg);
+    if (home && home[0] == '/')
+        return csn_buf_printf(out, "%s/.local/state/caisson", home);
+    return -ENOENT;
+}
+
+/* Keepers get it as an absolute path. */
+static int absolute_place(const char *wished, csn_buf *out)
+{
+    char cwd[4096];
+
+    if (wished && wished[0] != '/') {
+        if (!getcwd(cwd, sizeof(cwd)))
+            return -errno;
+        return csn_buf_printf(out, "%s/%s", cwd, wished);
+    }
+    if (wished)
+        return csn_buf_puts(out, wished);
+    int r = default_place(out);
+    if (r == 0 && out->data[0] != '/' && getcwd(cwd, sizeof(cwd))) { /* CAISSON_STATE=state */
+        csn_auto(buf) csn_buf rel = *out;
+        *out = (csn_buf) CSN_BUF_INIT;
+        r = csn_buf_printf(out, "%s/%s", cwd, rel.data);
+    }
+    return r;
+}
+
+static int make_parents(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int r = mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+        *slash = '/';
+        if (r < 0)
+            return r;
+    }
+    return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int open_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd;
+}
+
+/* Whoever else could write here could have our keepers run as they like. */
+static int check_owner(int fd, const char *path, csn_error *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return csn_fail_sys(err, -errno, "look at the state directory '%s'", path);
+    if (st.st_uid != geteuid())
+        return csn_fail(err, CSN_E_DENIED, "the state directory '%s' belongs to uid %u, not to you",
+                        path, (unsigned) st.st_uid);
+    if ((st.st_mode & 077) != 0)
+        return csn_fail(err, CSN_E_DENIED,
+                        "the state directory '%s' is open to others (mode %03o): chmod 700 it",
+                        path, (unsigned) (st.st_mode & 0777));
+    return CSN_OK;
+}
+
+static int open_part(int state_fd, const char *name)
+{
+    int fd = openat(state_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd;
+}
+
+static int open_parts(csn_local *local)
+{
+    local->boxes_fd = open_part(local->state_fd, "boxes");
+    if (local->boxes_fd == -ENOENT) {
+        for (size_t i = CSN_COUNT(parts); i-- > 0;) /* boxes last: it stands for all */
+            if (mkdirat(local->state_fd, parts[i], 0700) < 0 && errno != EEXIST)
+                return -errno;
+        local->boxes_fd = open_part(local->state_fd, "boxes");
+    }
+    if (local->boxes_fd < 0)
+        return local->boxes_fd;
+    local->names_fd = open_part(local->state_fd, "names");
+    if (local->names_fd < 0)
+        return local->names_fd;
+    local->ids_fd = open_part(local->state_fd, "ids");
+    return local->ids_fd < 0 ? local->ids_fd : 0;
+}
+
+int csn_state_open(csn_local *local, const char *state_dir, csn_error *err)
+{
+    csn_auto(buf) csn_buf path = CSN_BUF_INIT;
+    int r = absolute_place(state_dir, &path);
+
+    if (r < 0)
+        return csn_fail_sys(err, r, "find a place for the state directory (set CAISSON_STATE)");
+    local->state_fd = open_dir(path.data);
+    if (local->state_fd == -ENOENT) {
+        r = make_parents(path.data);
+        if (r < 0)
+            return csn_fail_sys(err, r, "make the state directory '%s'", path.data);
+        local->state_fd = open_dir(path.data);
+    }
+    if (local->state_fd < 0)
+        return csn_fail_sys(err, local->state_fd, "open the state directory '%s'", path.data);
+    if ((r = check_owner(local->state_fd, path.data, err)) < 0)
+        return r;
+    r = open_parts(local);
+    if (r < 0)
+        return csn_fail_sys(err, r, "prepare the state directory '%s'", path.data);
+    local->state_dir = csn_buf_take(&path, NULL);
+    return local->state_dir ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "open the state directory");
+}
+
+static bool has_keeper(const char *dir)
+{
+    csn_auto(buf) csn_buf path = CSN_BUF_INIT;
+
+    return csn_buf_printf(&path, "%s/caisson-keeper", dir) == 0 && access(path.data, X_OK) == 0;
+}
+
+/* Beside the running program: the build tree, or …/bin with …/libexec/caisson next to it. */
+static bool beside_program(csn_buf *out)
+{
+    char exe[4096];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+    if (n <= 0)
+        return false;
+    exe[n] = '\0';
+    char *slash = strrchr(exe, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    csn_buf_clear(out);
+    if (csn_buf_puts(out, exe) == 0 && has_keeper(out->data))
+        return true;
+    csn_buf_clear(out);
+    return csn_buf_printf(out, "%s/../libexec/caisson", exe) == 0 && has_keeper(out->data);
+}
+
+int csn_state_find_libexec(const char *wished, char **ret_dir, csn_error *err)
+{
+    csn_auto(buf) csn_buf dir = CSN_BUF_INIT;
+    const char *env = secure_getenv("CAISSON_LIBEXEC");
+
+    if (wished || (env && env[0]))
+        csn_buf_puts(&dir, wished ? wished : env);
+    else if (!beside_program(&dir)) {
+        csn_buf_clear(&dir);
+        csn_buf_puts(&dir, CSN_LIBEXECDIR);
+    }
+    if (dir.error < 0)
+        return csn_fail(err, CSN_E_NO_MEMORY, "look for caisson-keeper");
+    if (!has_keeper(dir.data))
+        return csn_fail(err, CSN_E_UNSUPPORTED,
+                        "no caisson-keeper in '%s': install it or set CAISSON_LIBEXEC", dir.data);
+    *ret_dir = csn_buf_take(&dir, NULL);
+    return *ret_dir ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "look for caisson-keeper");
+}

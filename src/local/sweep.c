@@ -1,0 +1,196 @@
+/* What killed keepers and clients left behind. The rules are at the head of local.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "image/image.h"
+#include "image/tree.h"
+#include "kern/cgroup.h"
+#include "local/local.h"
+#include "local/helper.h"
+
+enum { LOCK_WAIT_MS = 5000, LOCK_STEP_MS = 1 };
+
+/* Waits in steps and not in the kernel: the holder may be a request of this very thread. */
+int csn_box_lock(int dir_fd, bool wait)
+{
+    int64_t deadline = csn_deadline_in_ms(LOCK_WAIT_MS);
+    struct stat st;
+
+    while (flock(dir_fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return -errno;
+        if (!wait || csn_deadline_passed(deadline))
+            return -EWOULDBLOCK;
+        (void) poll(NULL, 0, LOCK_STEP_MS); /* a pause, nothing is polled */
+    }
+    if (fstat(dir_fd, &st) == 0 && st.st_nlink > 0)
+        return 0;
+    csn_box_unlock(dir_fd);
+    return -ENOENT;
+}
+
+void csn_box_unlock(int dir_fd)
+{
+    (void) flock(dir_fd, LOCK_UN); /* can't fail on a descriptor that was locked */
+}
+
+/* Asked only with the directory's lock (shared will do): taking the keeper's lock for a moment must not get in the way
+ * of a keeper that starts, and keepers start only under that lock. */
+bool csn_box_has_keeper(int dir_fd)
+{
+    csn_auto(fd) int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+static void sweep_cgroups(const char *id)
+{
+    csn_cgroup_host host;
+
+    if (csn_cgroup_probe(&host) == 0 && host.rung != CSN_CGROUP_NONE)
+        (void) csn_cgroup_sweep(&host, id); /* what can't go now goes next time */
+}
+
+static int remove_files(csn_local *local, const char *id, csn_error *err)
+{
+    int r = csn_tree_remove(local->boxes_fd, id);
+
+    if (r == -EACCES || r == -EPERM) { /* files of ids we may not touch ourselves */
+        if ((r = csn_helper_remove(local, id, err)) < 0)
+            return r;
+        r = csn_tree_remove(local->boxes_fd, id);
+    }
+    return r < 0 ? csn_fail_sys(err, r, "remove the files of sandbox '%s'", id) : CSN_OK;
+}
+
+int csn_box_remove(csn_local *local, const csn_wish *wish, int dir_fd, csn_error *err)
+{
+    /* From here on a crash must not leave it as a stopped sandbox with half of its files. */
+    if (wish->image && !wish->is_ephemeral && wish->phase == CSN_PHASE_KEPT) {
+        csn_wish mark = *wish;
+        mark.phase = CSN_PHASE_DELETING;
+        int r = csn_record_write(dir_fd, &mark, true, err);
+        if (r < 0)
+            return r;
+    }
+    sweep_cgroups(wish->id);
+    csn_claim_release(local, wish);
+    return remove_files(local, wish->id, err);
+}
+
+static bool is_expired(const csn_wish *wish)
+{
+    return wish->ttl_ms > 0 && csn_wall_ms() - wish->created_ms > wish->ttl_ms;
+}
+
+/* 1: removed. An unreadable record is left alone: nothing is removed on a guess. */
+static int sweep_locked(csn_local *local, const char *id, int dir_fd, csn_error *err)
+{
+    csn_auto(wish) csn_wish wish = { .id_index = -1 };
+    csn_error why = { 0 };
+    int r;
+
+    if (csn_box_has_keeper(dir_fd))
+        return 0;
+    r = csn_record_read(dir_fd, &wish, &why);
+    if (r == CSN_E_NOT_FOUND)
+        memcpy(wish.id, id, sizeof(wish.id));
+    else if (r < 0 || (wish.phase == CSN_PHASE_KEPT && !wish.is_ephemeral && !is_expired(&wish)))
+        return 0;
+    r = csn_box_remove(local, &wish, dir_fd, err);
+    return r < 0 ? r : 1;
+}
+
+static int sweep_box(csn_local *local, const char *id, csn_error *err)
+{
+    csn_auto(fd) int fd = -1;
+    csn_local_box *known = csn_local_box_known(local, id);
+
+    if (known && (known->is_busy || csn_conn_is_open(&known->conn)))
+        return 0;
+    fd = openat(local->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || csn_box_lock(fd, false) < 0)
+        return 0;
+    int r = sweep_locked(local, id, fd, err);
+    csn_box_unlock(fd);
+    return r;
+}
+
+typedef int entry_fn(csn_local *local, int dir_fd, const char *name, csn_error *err);
+
+/* Goes on after a failure; the first one is reported. */
+static int each_entry(csn_local *local, const char *part, entry_fn *fn, uint32_t *n, csn_error *err)
+{
+    int fd = openat(local->state_fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    csn_error why = { 0 };
+    int first = CSN_OK;
+
+    if (!dir) {
+        int r = -errno;
+        csn_close(&fd);
+        return csn_fail_sys(err, r, "look through '%s'", part);
+    }
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (e->d_name[0] == '.')
+            continue;
+        int r = fn(local, fd, e->d_name, &why);
+        if (r > 0)
+            ++*n;
+        if (r < 0 && first == CSN_OK) {
+            first = r;
+            if (err)
+                *err = why;
+        }
+    }
+    (void) closedir(dir); /* only read from */
+    return first;
+}
+
+static int visit_box(csn_local *local, int dir_fd, const char *name, csn_error *err)
+{
+    (void) dir_fd;
+    return csn_is_hex(name, 32) ? sweep_box(local, name, err) : 0;
+}
+
+/* A name or an id range whose box is gone. Its maker makes the box first, so what points into nothing is old. */
+static int visit_link(csn_local *local, int dir_fd, const char *name, csn_error *err)
+{
+    char id[CSN_ID_SIZE];
+    ssize_t n = readlinkat(dir_fd, name, id, sizeof(id));
+
+    (void) err;
+    if (n != CSN_ID_SIZE - 1)
+        return 0;
+    id[n] = '\0';
+    if (!csn_is_hex(id, 32) || faccessat(local->boxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    return unlinkat(dir_fd, name, 0) == 0;
+}
+
+int csn_local_sweep(csn_local *local, bool is_thorough, uint32_t *ret_n, csn_error *err)
+{
+    uint32_t n = 0, n_layers = 0;
+    int r = each_entry(local, "boxes", visit_box, &n, err);
+
+    if (is_thorough && r >= 0)
+        r = each_entry(local, "names", visit_link, &n, err);
+    if (is_thorough && r >= 0)
+        r = each_entry(local, "ids", visit_link, &n, err);
+    if (is_thorough && r >= 0)
+        r = csn_layer_sweep(local->state_fd, NULL, NULL, &n_layers, err);
+    if (ret_n)
+        *ret_n = n + n_layers;
+    return r;
+}
