@@ -14,7 +14,8 @@ uint32_t csn_trees_list(const csn_plan *plan, uint64_t layers_with_usr, csn_tree
             wants[n++] = (csn_tree_want){ CSN_TREE_USR, i };
     }
     if (plan->flags & CSN_PLAN_HOST_BASED) {
-        wants[n++] = (csn_tree_want){ CSN_TREE_ROOT, plan->n_layers };
+        if (plan->n_layers == 0) /* else the last layer is the base of / */
+            wants[n++] = (csn_tree_want){ CSN_TREE_ROOT, plan->n_layers };
         wants[n++] = (csn_tree_want){ CSN_TREE_USR, plan->n_layers };
     }
     if (!(plan->flags & CSN_PLAN_EPHEMERAL))
