@@ -45,6 +45,8 @@ static const char *heading_of(const char *kind)
 {
     if (csn_streq(kind, "wall"))
         return "Walls (each must stand, or no sandbox starts)";
+    if (csn_streq(kind, "proof"))
+        return "Proof";
     if (csn_streq(kind, "limit"))
         return "Limits (strongest way this machine has)";
     return "Extras";
@@ -71,9 +73,10 @@ static void put_text(struct visit *visit, const csn_check *c)
 {
     csn_auto(buf) csn_buf line = CSN_BUF_INIT;
 
-    put_heading(visit, c->kind, &line);
+    /* the last check is a whole sandbox, after everything it is made of */
+    put_heading(visit, csn_streq(c->name, "sandbox") ? "proof" : c->kind, &line);
     put_mark(&line, c->ok);
-    csn_buf_printf(&line, "%-20s ", c->name);
+    csn_buf_printf(&line, "%-28s ", c->name);
     cli_put_safe(&line, c->detail ? c->detail : "");
     csn_buf_putc(&line, '\n');
     if (!c->ok && c->remedy) {
