@@ -9,9 +9,12 @@
 #include "base/fault.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 
-/* A longer line is asked in pieces of this size: regexec() needs memory in proportion to what it is given. */
-#define LINE_MAX_BYTES 65536
+/* A longer line is asked in pieces of this size, and a check has so much time: regexec() needs memory in proportion to
+ * what it is given and time in proportion to its square. */
+#define LINE_MAX_BYTES 8192
+#define TIME_LIMIT_MS  2000
 
 typedef struct compiled {
     csn_artifact_check check; /* text: owned */
@@ -174,21 +177,41 @@ static int64_t count_in_piece(const regex_t *re, const char *data, size_t len, i
     return n;
 }
 
-static int64_t count_matches(const regex_t *re, const char *data, size_t len, int64_t enough)
+/* A piece is copied: not every regexec() that stands in for libc's looks only as far as it is told. */
+static int64_t count_in_line(const regex_t *re, csn_str line, int64_t enough, csn_buf *copy,
+                             int64_t deadline_ns)
 {
-    csn_str rest = csn_str_n(data, len), line;
     int64_t n = 0;
+    size_t at = 0;
+
+    do {
+        size_t len = line.len - at < LINE_MAX_BYTES ? line.len - at : LINE_MAX_BYTES;
+
+        csn_buf_clear(copy);
+        if (csn_buf_append(copy, line.data + at, len) < 0)
+            return n;
+        n += count_in_piece(re, copy->data, copy->len, enough - n);
+        at += len;
+    } while (at < line.len && n < enough && !csn_deadline_passed(deadline_ns));
+    return n;
+}
+
+/* *ret_late: the time was up before the end. */
+static int64_t count_matches(const regex_t *re, const char *data, size_t len, int64_t enough,
+                             bool *ret_late)
+{
+    csn_auto(buf) csn_buf copy = CSN_BUF_INIT;
+    csn_str rest = csn_str_n(data, len), line;
+    int64_t n = 0, deadline_ns = csn_deadline_in_ms(TIME_LIMIT_MS);
 
     while (n < enough && csn_str_split(&rest, '\n', &line)) {
+        if (csn_deadline_passed(deadline_ns))
+            break;
         if (line.len > 0 && line.data[line.len - 1] == '\r')
             line.len--;
-        while (line.len > LINE_MAX_BYTES && n < enough) {
-            n += count_in_piece(re, line.data, LINE_MAX_BYTES, enough - n);
-            line = csn_str_n(line.data + LINE_MAX_BYTES, line.len - LINE_MAX_BYTES);
-        }
-        if (n < enough)
-            n += count_in_piece(re, line.data, line.len, enough - n);
+        n += count_in_line(re, line, enough - n, &copy, deadline_ns);
     }
+    *ret_late = n < enough && csn_deadline_passed(deadline_ns);
     return n;
 }
 
@@ -238,6 +261,7 @@ bool csn_check_ask(const csn_check_set *set, size_t i, const char *data, size_t 
 {
     const compiled *c = &set->all[i];
     csn_auto(buf) csn_buf unheard = CSN_BUF_INIT;
+    bool is_late = false;
     int64_t n;
 
     if (!why)
@@ -249,15 +273,16 @@ bool csn_check_ask(const csn_check_set *set, size_t i, const char *data, size_t 
         csn_buf_puts(why, "not found");
         return false;
     case CSN_CHECK_REGEX:
-        if (count_matches(&c->re, data, len, 1) > 0)
+        if (count_matches(&c->re, data, len, 1, &is_late) > 0)
             return true;
-        csn_buf_puts(why, "no line matches");
+        csn_buf_puts(why, is_late ? "no match in 2 s" : "no line matches");
         return false;
     case CSN_CHECK_MIN_COUNT:
-        n = count_matches(&c->re, data, len, c->check.count);
+        n = count_matches(&c->re, data, len, c->check.count, &is_late);
         if (n >= c->check.count)
             return true;
-        csn_buf_printf(why, "%" PRId64 " of %" PRId64, n, c->check.count);
+        csn_buf_printf(why, "%" PRId64 " of %" PRId64 "%s", n, c->check.count,
+                       is_late ? " in 2 s" : "");
         return false;
     case CSN_CHECK_JSON_KEYS:
         return ask_json_keys(c->check.text, data, len, why);

@@ -219,14 +219,14 @@ static int read_line(reader *r)
     skip_blanks(r);
     restart = r->p;
     if (!at_line_end(r) && (*r->p == '"' || *r->p == '\'')) {
-        if (!read_quoted(r, &value)) {
-            warn_line(r, line, "the closing quote is missing");
-            r->p = restart; /* only this line is lost */
+        bool is_closed = read_quoted(r, &value);
+
+        if (!is_closed || !rest_is_comment(r)) {
+            warn_line(r, line,
+                      is_closed && r->line == line ? "text after the closing quote"
+                                                   : "the closing quote is missing");
+            r->p = restart; /* only this line is lost, not those up to some later quote */
             r->line = line;
-            return skip_line(r), 0;
-        }
-        if (!rest_is_comment(r)) {
-            warn_line(r, line, "text after the closing quote");
             return skip_line(r), 0;
         }
     } else {
