@@ -58,27 +58,40 @@ static void report_for_shepherd(csn_slot *slot)
     csn_slot_free(slot);
 }
 
+static int is_only_command(const csn_slot *slot)
+{
+    for (size_t i = 0; i < CSN_PROCESS_MAX; i++)
+        if (csn_slots[i].process != 0 && &csn_slots[i] != slot)
+            return 0;
+    return 1;
+}
+
+/* With no other command to disturb, one call stops all at once; shepherd, workers and what earlier commands left behind
+ * go on when the tree is dead. */
 static void stop_tree(csn_slot *slot)
 {
+    const int at_once = is_only_command(slot);
     size_t n_before = 0, n = 0;
 
+    if (at_once)
+        (void) kill(-1, SIGSTOP); /* nobody there: fine */
     for (int i = 0; i < STOP_PASSES_MAX; i++) {
-        n = csn_tree_of(slot, found);
+        n = csn_tree_signal(slot, SIGSTOP, found);
         if (i > 0 && is_subset(found, n, before, n_before))
             break;
-        signal_all(found, n, SIGSTOP);
         memcpy(before, found, n * sizeof(found[0]));
         n_before = n;
     }
     signal_all(found, n, SIGKILL);
+    if (at_once)
+        (void) kill(-1, SIGCONT); /* as above */
     slot->phase = CSN_JOB_KILL;
 }
 
 static void kill_again(csn_slot *slot)
 {
-    size_t n = csn_tree_of(slot, found);
+    size_t n = csn_tree_signal(slot, SIGKILL, found);
 
-    signal_all(found, n, SIGKILL);
     slot->n_empty = n == 0 ? slot->n_empty + 1 : 0;
     if (slot->shepherd > 0 && slot->n_empty >= EMPTY_PASSES_MAX)
         (void) kill(slot->shepherd, SIGKILL); /* its end brings the report */
@@ -159,7 +172,7 @@ void csn_init_kill_request(const csn_init_kill *request)
         if (slot->phase == CSN_JOB_NONE)
             start_job(slot);
     } else if (request->whole_tree) {
-        signal_all(found, csn_tree_of(slot, found), request->signal);
+        (void) csn_tree_signal(slot, request->signal, found);
     } else {
         main_pid = atomic_load(&slot->main_pid);
         if (main_pid > 0)

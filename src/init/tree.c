@@ -179,20 +179,22 @@ int64_t csn_tasks_since(pid_t pid)
                        : (int64_t) last - pid + highest_pid() + 1 - FIRST_PID_AFTER_WRAP;
 }
 
-static size_t look_between(pid_t from, pid_t to, int owner, pid_t *found, size_t n)
+static size_t look_between(pid_t from, pid_t to, int owner, int sig, pid_t *found, size_t n)
 {
     for (pid_t pid = from; pid <= to && n < CSN_TREE_MAX; pid++) {
         if (kill(pid, 0) < 0 && errno == ESRCH)
             continue;
-        if (!csn_slot_of_shepherd(pid) && owner_of(pid) == owner)
-            found[n++] = pid;
+        if (csn_slot_of_shepherd(pid) || owner_of(pid) != owner)
+            continue;
+        (void) kill(pid, sig); /* gone meanwhile: fine */
+        found[n++] = pid;
     }
     return n;
 }
 
 /* Numbers are given in a circle: descendants of a shepherd stand between it and the last one given, unless there was
  * time to go all the way round. */
-size_t csn_tree_of(const csn_slot *slot, pid_t found[CSN_TREE_MAX])
+size_t csn_tree_signal(const csn_slot *slot, int sig, pid_t found[CSN_TREE_MAX])
 {
     const int owner = slot->shepherd > 0 ? (int) (slot - csn_slots) : OWNER_NOBODY;
     const pid_t highest = highest_pid(), last = last_pid();
@@ -201,11 +203,11 @@ size_t csn_tree_of(const csn_slot *slot, pid_t found[CSN_TREE_MAX])
 
     remember_ours();
     if (last < 0 || (age_ms + 1) * FORKS_PER_MS_EVER >= highest)
-        return look_between(2, highest, owner, found, 0);
+        return look_between(2, highest, owner, sig, found, 0);
     if (owner == OWNER_NOBODY) /* older ones, too */
-        return look_between(2, last >= slot->first_pid ? last : highest, owner, found, 0);
+        return look_between(2, last >= slot->first_pid ? last : highest, owner, sig, found, 0);
     if (last >= slot->first_pid)
-        return look_between(slot->first_pid, last, owner, found, 0);
-    n = look_between(2, last, owner, found, 0);
-    return look_between(slot->first_pid, highest, owner, found, n);
+        return look_between(slot->first_pid, last, owner, sig, found, 0);
+    n = look_between(2, last, owner, sig, found, 0);
+    return look_between(slot->first_pid, highest, owner, sig, found, n);
 }
