@@ -52,7 +52,7 @@ static const char style[] =
     "overflow:hidden}summary{cursor:pointer;padding:12px 18px;display:flex;gap:12px;align-items:center;"
     "flex-wrap:wrap}summary::before{content:'▸';color:var(--soft)}details[open]>summary::before{content:'▾'}"
     "summary::-webkit-details-marker{display:none}summary .id{margin-left:auto}"
-    ".in{padding:0 18px 16px;border-top:1px solid var(--line)}"
+    ".in{padding:12px 18px 16px;border-top:1px solid var(--line)}"
     "pre{background:var(--code);border:1px solid var(--line);border-radius:8px;padding:10px 12px;margin:6px 0;"
     "font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
     "white-space:pre-wrap;overflow-wrap:anywhere;max-height:26em;overflow:auto}"
@@ -191,8 +191,8 @@ static void put_scores(csn_sink *k, const csn_arena_result *r, const size_t *ord
                           "<span><i style=\"background:var(--ok)\"></i>script, success</span>"
                           "<span><i style=\"background:var(--bad)\"></i>script, failure</span></div>\n");
     csn_svg_timeline(&k->buf, r);
-    if (r->n_runs > 120)
-        csn_buf_printf(&k->buf, "<p class=\"sub\">The first 120 of %zu runs.</p>", r->n_runs);
+    if (r->n_candidates > 120)
+        csn_buf_printf(&k->buf, "<p class=\"sub\">The first 120 of %zu candidates.</p>", r->n_candidates);
     csn_buf_puts(&k->buf, "</div>\n");
     csn_sink_flush(k, false);
 }
@@ -200,10 +200,10 @@ static void put_scores(csn_sink *k, const csn_arena_result *r, const size_t *ord
 static void put_trials(csn_sink *k, const csn_arena_result *r, const size_t *order)
 {
     csn_buf_puts(&k->buf, "<h2>Trials</h2>\n<div class=\"card scroll\"><table><thead><tr>"
-                          "<th>Candidate</th><th class=\"n\">n</th><th class=\"n\">Success rate</th>"
-                          "<th class=\"n\">95 % interval</th><th class=\"n\">Time: median</th>"
-                          "<th class=\"n\">middle half</th><th class=\"n\">Memory: median</th>"
-                          "<th class=\"n\">Total: median</th></tr></thead><tbody>\n");
+                          "<th>Candidate</th><th class=\"n\">n</th><th class=\"n\">Success (95 %)</th>"
+                          "<th class=\"n\">Time: median</th>"
+                          "<th class=\"n\">middle half</th><th class=\"n\">Memory</th>"
+                          "<th class=\"n\">Total</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < r->n_candidates; i++) {
         const csn_trial_stats *s = &r->stats[order[i]];
         char a[32], b[32], c[32], m[32];
@@ -211,8 +211,8 @@ static void put_trials(csn_sink *k, const csn_arena_result *r, const size_t *ord
         csn_buf_puts(&k->buf, "<tr><td><b>");
         put_text(k, r->names[order[i]]);
         csn_buf_printf(&k->buf,
-                       "</b></td><td class=\"n\">%u</td><td class=\"n\">%.0f %%</td><td class=\"n\">%.0f "
-                       "– %.0f %%</td><td class=\"n\">%s</td><td class=\"n\">%s – %s</td>"
+                       "</b></td><td class=\"n\">%u</td><td class=\"n\">%.0f %% (%.0f – "
+                       "%.0f)</td><td class=\"n\">%s</td><td class=\"n\">%s – %s</td>"
                        "<td class=\"n\">%s</td><td class=\"n\">%.1f</td></tr>\n",
                        s->n, 100 * s->success_rate, 100 * s->wilson_low, 100 * s->wilson_high,
                        csn_text_seconds(s->exec_seconds.median, a),

@@ -116,29 +116,37 @@ static double last_of(double a, double b)
     return a >= 0 ? a : b;
 }
 
-/* Who ran when: one lane per run. */
+static void put_run(csn_buf *out, const csn_candidate_result *c, double top, double y)
+{
+    put_phase(out, "ph1", c->t_start, last_of(c->t_ready, c->t_end), top, y, "create");
+    put_phase(out, "ph2", c->t_ready, last_of(c->t_exec, c->t_end), top, y, "upload and setup");
+    put_phase(out, c->success ? "ok" : "bad", c->t_exec, last_of(c->t_exec_end, c->t_end), top, y,
+              "script");
+    if (c->t_exec_end >= 0)
+        put_phase(out, "ph1", c->t_exec_end, c->t_end, top, y, "read and clean up");
+}
+
+/* Who ran when: one lane per candidate, all its trials in it. */
 void csn_svg_timeline(csn_buf *out, const csn_arena_result *r)
 {
-    size_t n = r->n_runs < MAX_LANES ? r->n_runs : MAX_LANES;
+    size_t n = r->n_candidates < MAX_LANES ? r->n_candidates : MAX_LANES;
     double height = (double) n * ROW + 36, top = 0.001;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < r->n_runs; i++)
         top = fmax(top, r->runs[i]->t_end);
     begin_svg(out, height, "Timeline of all runs");
     put_axis(out, top, height, " s");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
+        put_label(out, 10 + (double) i * ROW + ROW / 2 - 6, r->names[i]);
+    for (size_t i = 0; i < r->n_runs; i++) {
         const csn_candidate_result *c = r->runs[i];
-        double y = 8 + (double) i * ROW + 2, exec_end = last_of(c->t_exec_end, c->t_exec);
+        double y = 10 + (double) r->run_candidate[i] * ROW;
         char took[32];
 
-        put_label(out, y + ROW / 2 - 6, r->names[r->run_candidate[i]]);
-        put_phase(out, "ph1", c->t_start, last_of(c->t_ready, c->t_end), top, y, "create");
-        put_phase(out, "ph2", c->t_ready, last_of(c->t_exec, c->t_end), top, y, "upload and setup");
-        put_phase(out, c->success ? "ok" : "bad", c->t_exec, last_of(c->t_exec_end, c->t_end), top, y,
-                  "script");
-        if (c->t_exec_end >= 0)
-            put_phase(out, "ph1", exec_end, c->t_end, top, y, "read and clean up");
-        if (c->t_end >= 0)
+        if (r->run_candidate[i] >= n)
+            continue;
+        put_run(out, c, top, y);
+        if (c->t_end >= 0 && r->n_trials == 1)
             csn_buf_printf(out, "<text class=\"val\" x=\"%.1f\" y=\"%.1f\">%s</text>",
                            LEFT + span * c->t_end / top + 6, y + 13,
                            csn_text_seconds(c->runtime_seconds, took));
