@@ -35,7 +35,7 @@ static uint32_t choose(const csn_keeper *k)
 {
     const uint32_t flags = k->plan.flags;
     bool is_short = (flags & CSN_PLAN_EPHEMERAL) && !(flags & CSN_PLAN_DETACHED);
-    uint32_t want = CSN_CG_LIMITS | (is_short ? 0 : CSN_CG_FREEZER | CSN_CG_CPUACCT);
+    uint32_t want = CSN_CG_LIMITS | (is_short ? 0 : CSN_CG_FREEZER | CSN_CG_CPUACCT | CSN_CG_DEVICES);
 
     return want & k->host.controllers;
 }
@@ -51,6 +51,20 @@ static int check_strict(csn_keeper *k, uint32_t have, csn_error *err)
                             ladder[i].name);
     }
     return CSN_OK;
+}
+
+static int make_groups(csn_keeper *k, const csn_cgroup_limits *limits)
+{
+    int r = csn_cgroup_prepare(&k->host);
+
+    if (r == 0)
+        r = csn_cgroup_create(&k->host, k->plan.id, limits, &k->cgroup);
+    if (r < 0)
+        return r;
+    r = csn_cgroup_finish(&k->cgroup, limits);
+    if (r == 0 && k->host.rung == CSN_CGROUP_V1 && limits->controllers & CSN_CG_DEVICES)
+        r = csn_cgroup_deny_devices(&k->cgroup);
+    return r; /* what was made is removed by this step's undo */
 }
 
 int csn_cgroups_make(csn_keeper *k, csn_error *err)
@@ -69,7 +83,7 @@ int csn_cgroups_make(csn_keeper *k, csn_error *err)
     r = check_strict(k, have, err);
     if (r != CSN_OK || have == 0)
         return r;
-    r = csn_cgroup_create(&k->host, k->plan.id, &limits, &k->cgroup);
+    r = make_groups(k, &limits);
     if (r < 0)
         return csn_fail_sys(err, r, "make the cgroups of sandbox '%s'", k->plan.id);
     k->rung = k->host.rung == CSN_CGROUP_V2 ? CSN_RUNG_CGROUP2 : CSN_RUNG_CGROUP1;

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "cgroup_impl.h"
 
-#define NAME_SIZE (sizeof(CSN_CGROUP_PREFIX) + CSN_CGROUP_ID_MAX)
+#define CREATE_TRIES 4
 
 void csn_cgroup_init(csn_cgroup *cg)
 {
@@ -68,28 +68,33 @@ static int check_id(const char *id)
     return len == 0 || len > CSN_CGROUP_ID_MAX || id[len] != '\0' ? -EINVAL : 0;
 }
 
-static void group_name(const char *id, char out[NAME_SIZE])
+/* `caisson` in our own group, made when `make`. */
+static int open_parent(const csn_cgroup_hierarchy *h, bool make, int *ret_fd)
 {
-    (void) snprintf(out, NAME_SIZE, CSN_CGROUP_PREFIX "%s", id); /* checked before: fits */
-}
+    csn_auto(fd) int own = csn_fault("cgroup_open");
+    const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
 
-static int open_parent(const csn_cgroup_hierarchy *h, int *ret_fd)
-{
-    int r = csn_fault("cgroup_open");
-
-    if (r < 0)
-        return r;
-    int fd = open(h->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (own < 0)
+        return own;
+    own = open(h->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (own < 0)
+        return -errno;
+    int fd = openat(own, CSN_CGROUP_PARENT, flags);
+    if (fd < 0 && errno == ENOENT && make) {
+        if (mkdirat(own, CSN_CGROUP_PARENT, 0755) < 0 && errno != EEXIST)
+            return -errno;
+        fd = openat(own, CSN_CGROUP_PARENT, flags);
+    }
     if (fd < 0)
         return -errno;
     *ret_fd = fd;
     return 0;
 }
 
-static int open_group(csn_cgroup *cg, uint32_t i, const char *name)
+static int open_group(csn_cgroup *cg, uint32_t i)
 {
     cg->in[i].dir_fd =
-        openat(cg->in[i].parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        openat(cg->in[i].parent_fd, cg->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     return cg->in[i].dir_fd < 0 ? -errno : 0;
 }
 
@@ -97,17 +102,15 @@ static int open_group(csn_cgroup *cg, uint32_t i, const char *name)
  * failure, so that the caller can undo it. */
 static int make_group(csn_cgroup *cg, uint32_t i, const csn_cgroup_limits *limits)
 {
-    char name[NAME_SIZE];
     int r = csn_fault("cgroup_mkdir");
 
-    group_name(cg->id, name);
-    if (r == 0 && mkdirat(cg->in[i].parent_fd, name, 0755) < 0)
+    if (r == 0 && mkdirat(cg->in[i].parent_fd, cg->id, 0755) < 0)
         r = -errno;
     if (r < 0) {
         csn_close(&cg->in[i].parent_fd); /* nothing of ours to remove */
         return r;
     }
-    r = open_group(cg, i, name);
+    r = open_group(cg, i);
     if (r < 0)
         return r;
     if (cg->rung == CSN_CGROUP_V2)
@@ -120,7 +123,8 @@ static int make_group(csn_cgroup *cg, uint32_t i, const csn_cgroup_limits *limit
 }
 
 /* The hierarchies that hold what is wanted; all controllers of one come along. */
-static int choose(const csn_cgroup_host *host, const char *id, uint32_t wanted, csn_cgroup *cg)
+static int choose(const csn_cgroup_host *host, const char *id, uint32_t wanted, bool make,
+                  csn_cgroup *cg)
 {
     int r = check_id(id);
 
@@ -133,8 +137,31 @@ static int choose(const csn_cgroup_host *host, const char *id, uint32_t wanted, 
         if (!(host->hierarchies[i].controllers & wanted))
             continue;
         cg->in[cg->n].controllers = host->hierarchies[i].controllers;
-        r = open_parent(&host->hierarchies[i], &cg->in[cg->n].parent_fd);
-        cg->n += r == 0;
+        r = open_parent(&host->hierarchies[i], make, &cg->in[cg->n].parent_fd);
+        if (r == -ENOENT && !make)
+            r = 0;
+        else if (r == 0)
+            cg->n++;
+    }
+    if (r < 0)
+        csn_cgroup_done(cg);
+    return r;
+}
+
+static int try_create(const csn_cgroup_host *host, const char *id, uint32_t wanted,
+                      const csn_cgroup_limits *limits, csn_cgroup *cg)
+{
+    int r = choose(host, id, wanted, true, cg);
+
+    for (uint32_t i = 0; r == 0 && i < cg->n; i++) {
+        r = make_group(cg, i, limits);
+        if (r < 0) /* those behind it don't exist yet */
+            for (uint32_t k = i + 1; k < cg->n; k++)
+                csn_close(&cg->in[k].parent_fd);
+    }
+    if (r < 0) {
+        (void) csn_cgroup_remove(cg); /* just made and empty; the first error is the story */
+        csn_cgroup_done(cg);
     }
     return r;
 }
@@ -144,35 +171,25 @@ int csn_cgroup_create(const csn_cgroup_host *host, const char *id, const csn_cgr
 {
     uint32_t wanted = limits->controllers ? limits->controllers : CSN_CG_LIMITS;
     csn_cgroup cg;
+    int r = -ENOENT;
 
     if (host->rung == CSN_CGROUP_NONE || (host->controllers & wanted) != wanted)
         return -ENOTSUP;
-    int r = choose(host, id, wanted, &cg);
-    for (uint32_t i = 0; r == 0 && i < cg.n; i++) {
-        r = make_group(&cg, i, limits);
-        if (r < 0) /* those behind it don't exist yet */
-            for (uint32_t k = i + 1; k < cg.n; k++)
-                csn_close(&cg.in[k].parent_fd);
-    }
-    if (r < 0) {
-        (void) csn_cgroup_remove(&cg); /* just made and empty; the first error is the story */
-        csn_cgroup_done(&cg);
-        return r;
-    }
-    *ret_cg = cg;
-    return 0;
+    for (int i = 0; r == -ENOENT && i < CREATE_TRIES; i++)
+        r = try_create(host, id, wanted, limits, &cg); /* somebody may have tidied meanwhile */
+    if (r == 0)
+        *ret_cg = cg;
+    return r;
 }
 
 int csn_cgroup_open(const csn_cgroup_host *host, const char *id, csn_cgroup *ret_cg)
 {
-    char name[NAME_SIZE];
     csn_cgroup cg;
     bool found = false;
-    int r = choose(host, id, ~0u, &cg);
+    int r = choose(host, id, ~0u, false, &cg);
 
     for (uint32_t i = 0; r == 0 && i < cg.n; i++) {
-        group_name(id, name);
-        r = open_group(&cg, i, name);
+        r = open_group(&cg, i);
         if (r == -ENOENT) {
             csn_close(&cg.in[i].parent_fd);
             cg.in[i].controllers = 0;

@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 /* Theory of operation. The host is looked at once (csn_cgroup_probe) and the result is plain data
- * that may be kept or sent. A sandbox has one directory `caisson-<id>` below our own cgroup in every
- * hierarchy that limits it: one on v2, up to six on v1 and hybrid hosts; no directory of ours stays
- * when it is gone. Who wants to sweep after a crash must remember the host struct it was made with:
+ * that may be kept or sent. A sandbox has one directory `caisson/<id>` below our own cgroup in every
+ * hierarchy that limits it: one on v2, up to six on v1 and hybrid hosts. The top of a hierarchy has
+ * mode 0555, `caisson` is ours: so a keeper that gave up its capabilities can still remove its
+ * groups, and only those. Who wants to sweep after a crash must remember the host struct it was made with:
  * the next engine may live in another cgroup. The child joins by itself:
  * on v2 it is born there (csn_clone with cgroup_fd), on v1 it calls csn_cgroup_join(), which writes
  * "0" to the `tasks` files opened here; moving it from outside through cgroup.procs takes a global
@@ -52,8 +53,8 @@ typedef struct csn_cgroup_host {
 int csn_cgroup_probe(csn_cgroup_host *ret_host);
 
 /* v2 allows no processes beside child groups that have controllers: moves every process of our own
- * cgroup into the leaf `caisson-engine` and turns the controllers on. Once per engine start, before
- * the first create; nothing to do on v1 and when it was done before. */
+ * cgroup into the leaf `caisson-engine` and turns the controllers on. Before
+ * every create: nothing to do on v1, and next to nothing when it was done before. */
 int csn_cgroup_prepare(const csn_cgroup_host *host);
 
 typedef struct csn_cgroup_limits {
@@ -142,5 +143,9 @@ int csn_cgroup_open(const csn_cgroup_host *host, const char *id, csn_cgroup *ret
 
 /* Kills and removes what is left of `id`. 0 also when there was nothing. */
 int csn_cgroup_sweep(const csn_cgroup_host *host, const char *id);
+
+/* Removes the directories `caisson` if no sandbox uses them; they are made again when needed. For an
+ * engine that closes, and for tests. 0 also when they are in use. */
+int csn_cgroup_tidy(const csn_cgroup_host *host);
 
 #endif

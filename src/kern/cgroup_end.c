@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -147,14 +146,12 @@ static int remove_group(int parent_fd, const char *name)
 
 int csn_cgroup_remove(csn_cgroup *cg)
 {
-    char name[sizeof(CSN_CGROUP_PREFIX) + CSN_CGROUP_ID_MAX];
     int first = 0;
 
-    (void) snprintf(name, sizeof(name), CSN_CGROUP_PREFIX "%s", cg->id); /* always fits */
     for (uint32_t i = 0; i < cg->n; i++) {
         if (cg->in[i].parent_fd < 0)
             continue;
-        int r = remove_group(cg->in[i].parent_fd, name);
+        int r = remove_group(cg->in[i].parent_fd, cg->id);
         if (first == 0)
             first = r; /* go on: what can be removed is removed */
     }
@@ -175,4 +172,17 @@ int csn_cgroup_sweep(const csn_cgroup_host *host, const char *id)
         r = csn_cgroup_remove(&cg);
     csn_cgroup_done(&cg);
     return r;
+}
+
+int csn_cgroup_tidy(const csn_cgroup_host *host)
+{
+    int first = 0;
+
+    for (uint32_t i = 0; i < host->n_hierarchies && i < CSN_CG_N; i++) {
+        csn_auto(fd) int own = open(host->hierarchies[i].path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (own >= 0 && unlinkat(own, CSN_CGROUP_PARENT, AT_REMOVEDIR) < 0 && errno != ENOENT &&
+            errno != EBUSY && errno != ENOTEMPTY && first == 0)
+            first = -errno;
+    }
+    return first;
 }

@@ -7,7 +7,7 @@
 /* What cgroup.c, cgroup_v1.c and cgroup_v2.c share; nobody else includes this. */
 
 #define CSN_CGROUP_ENGINE "caisson-engine"
-#define CSN_CGROUP_PREFIX "caisson-"
+#define CSN_CGROUP_PARENT "caisson"
 
 /* Writes `value` to an existing file of a group. -ENOENT: this kernel has no such file. */
 int csn_cg_write(int dir_fd, const char *file, const char *value);

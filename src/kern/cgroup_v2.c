@@ -164,19 +164,33 @@ static int enable(int own, uint32_t controllers)
     return r;
 }
 
+/* In our own group, and below it in `caisson`. */
+static int prepare_own(int own, uint32_t wanted)
+{
+    int r = is_enabled(own, wanted) ? 0 : enable(own, wanted);
+
+    if (r != -EBUSY) /* only the host's root group may have processes and controllers both */
+        return r;
+    r = empty_own(own);
+    return r < 0 ? r : enable(own, wanted);
+}
+
 int csn_cgroup_prepare(const csn_cgroup_host *host)
 {
     if (host->rung != CSN_CGROUP_V2)
         return 0;
     csn_auto(fd) int own = open(host->hierarchies[0].path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    csn_auto(fd) int parent = -1;
     if (own < 0)
         return -errno;
     uint32_t wanted = host->hierarchies[0].controllers;
-    if (is_enabled(own, wanted))
-        return 0;
-    int r = enable(own, wanted);
-    if (r != -EBUSY) /* only the host's root group may have processes and controllers both */
+    int r = prepare_own(own, wanted);
+    if (r < 0)
         return r;
-    r = empty_own(own);
-    return r < 0 ? r : enable(own, wanted);
+    if (mkdirat(own, CSN_CGROUP_PARENT, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    parent = openat(own, CSN_CGROUP_PARENT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0)
+        return -errno;
+    return is_enabled(parent, wanted) ? 0 : enable(parent, wanted);
 }

@@ -328,6 +328,7 @@ static int try_group(const csn_cgroup_host *host)
     r = csn_cgroup_finish(&cg, &limits);
     int gone = csn_cgroup_remove(&cg);
     csn_cgroup_done(&cg);
+    (void) csn_cgroup_tidy(host); /* others may use it */
     return r < 0 ? r : gone;
 }
 

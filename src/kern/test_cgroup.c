@@ -15,9 +15,13 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "csn_test.h"
+#include "kern/caps.h"
 #include "kern/cgroup_impl.h"
+#include "kern/landlock.h"
 #include "kern/pidfd.h"
+#include "kern/seccomp.h"
 #include "kern/spawn.h"
+#include "kern/test_confined.h"
 
 #define MIB (1ll << 20)
 
@@ -45,13 +49,14 @@ static const char *an_id(void)
 static void sweep(void *user)
 {
     (void) csn_cgroup_sweep(user, an_id());
+    (void) csn_cgroup_tidy(user);
 }
 
 static bool exists(const csn_cgroup_host *host, uint32_t i)
 {
     char path[CSN_CGROUP_PATH_MAX + 64];
 
-    (void) snprintf(path, sizeof(path), "%s/caisson-%s", host->hierarchies[i].path, an_id());
+    (void) snprintf(path, sizeof(path), "%s/caisson/%s", host->hierarchies[i].path, an_id());
     return access(path, F_OK) == 0;
 }
 
@@ -205,6 +210,29 @@ TEST(a_name_that_is_a_path_is_refused)
 
     CHECK_INT(csn_cgroup_create(&host, "../x", &(csn_cgroup_limits){ .n_processes = 1 }, &cg), -EINVAL);
     CHECK_INT(csn_cgroup_create(&host, "", &(csn_cgroup_limits){ .n_processes = 1 }, &cg), -EINVAL);
+}
+
+/* The keeper's case: uid 0 with no capability, behind landlock. */
+TEST(groups_can_be_removed_without_capabilities)
+{
+    csn_cgroup_host host = a_host();
+    csn_landlock rs = CSN_LANDLOCK_INIT;
+    csn_cgroup cg;
+    int r = csn_landlock_begin(&rs, 0);
+
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .n_processes = 4 }, &cg), 0);
+    for (uint32_t i = 0; r == 0 && i < cg.n; i++) {
+        CHECK_INT(csn_landlock_allow(&rs, cg.in[i].dir_fd, CSN_LANDLOCK_READ | CSN_LANDLOCK_WFILE), 0);
+        CHECK_INT(csn_landlock_allow(&rs, cg.in[i].parent_fd, CSN_LANDLOCK_RMDIR), 0);
+    }
+    CHECK_INT(csn_caps_clear(), 0);
+    CHECK_INT(csn_no_new_privs(), 0);
+    CHECK_INT(r == 0 ? csn_landlock_restrict(&rs) : 0, 0);
+    CHECK_INT(csn_seccomp_install(CSN_SECCOMP_KEEPER, 0), 0);
+    CHECK_INT(csn_cgroup_update(&cg, &(csn_cgroup_limits){ .n_processes = 8 }), 0);
+    CHECK_INT(csn_cgroup_usage_read(&cg, &(csn_cgroup_usage){ .n_processes = 0 }), 0);
+    CHECK_INT(csn_cgroup_kill(&cg), 0);
+    CHECK_INT(csn_cgroup_remove(&cg), 0);
 }
 
 static int burn(void)
