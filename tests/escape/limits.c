@@ -50,7 +50,7 @@ const struct attack attacks_limits[] = {
     { "core_dumps", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_CORE, 0 } },
     { "locked_memory", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_MEMLOCK, 8 << 20 } },
     { "open_files", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_NOFILE, 16384 } },
-    { "message_queues", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_MSGQUEUE, 819199 } },
+    { "message_queues", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_MSGQUEUE, 409600 } },
     { "pending_signals", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_SIGPENDING, 16384 } },
     { "real_time_priority", "R23", 0, 0, limit_above, { RLIMIT_RTPRIO, 0 } },
     { "raise_open_files", "R24", 0, 0, raise_limit, { RLIMIT_NOFILE } },

@@ -134,7 +134,7 @@ static enum verdict directory_has_entries(const struct attack *self)
     struct dirent *d;
     int n = 0;
     while ((d = readdir(dir)))
-        n += strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && strcmp(d->d_name, "daytona") != 0;
+        n += strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && strcmp(d->d_name, "lock") != 0;
     closedir(dir);
     return n ? BREACH : CONTAINED;
 }
