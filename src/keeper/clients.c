@@ -232,20 +232,30 @@ static void on_connect(csn_source *src, uint32_t events, void *user)
 }
 
 /* The directory's name may be longer than a socket address: it is reached through its descriptor. */
-int csn_clients_listen(csn_keeper *k, csn_error *err)
+static int bind_socket(csn_keeper *k)
 {
     struct sockaddr_un addr = { .sun_family = AF_UNIX };
-    int r = csn_fault("listen");
+    mode_t before;
+    int r;
 
     (void) snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/sock", k->box_fd); /* fits */
-    if (r == 0 && unlinkat(k->box_fd, "sock", 0) < 0 && errno != ENOENT)
-        r = -errno;
-    if (r == 0) {
-        k->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (k->listen_fd < 0 || bind(k->listen_fd, (struct sockaddr *) &addr, sizeof(addr)) < 0 ||
-            listen(k->listen_fd, 16) < 0)
-            r = -errno;
-    }
+    if (unlinkat(k->box_fd, "sock", 0) < 0 && errno != ENOENT)
+        return -errno;
+    k->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (k->listen_fd < 0)
+        return -errno;
+    before = umask(0177);
+    r = bind(k->listen_fd, (struct sockaddr *) &addr, sizeof(addr)) < 0 ? -errno : 0;
+    (void) umask(before); /* never fails */
+    return r == 0 && listen(k->listen_fd, 16) < 0 ? -errno : r;
+}
+
+int csn_clients_listen(csn_keeper *k, csn_error *err)
+{
+    int r = csn_fault("listen");
+
+    if (r == 0)
+        r = bind_socket(k);
     if (r == 0)
         r = csn_loop_add(k->loop, k->listen_fd, EPOLLIN, on_connect, k, &k->listen_src);
     return r < 0 ? csn_fail_sys(err, r, "listen for clients of sandbox '%s'", k->plan.id) : CSN_OK;

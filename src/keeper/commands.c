@@ -69,8 +69,11 @@ static int read_text(csn_command *cmd, csn_unpack u)
 static void on_kill_late(csn_timer *timer, void *user)
 {
     csn_command *cmd = user;
+    int64_t again = csn_deadline_in_ms(CSN_KILL_WAIT_MS);
 
-    (void) timer;
+    /* Frozen for a copy: it dies when it thaws. */
+    if (cmd->k->lender && csn_timer_set(cmd->k->loop, timer, again, on_kill_late, cmd) == 0)
+        return;
     csn_end_now(cmd->k, cmd->reason); /* the tree did not go: the sandbox does */
 }
 

@@ -81,8 +81,18 @@ static const struct {
     { "install the system call filter", filter },
 };
 
+bool csn_needs_proc(const csn_keeper *k)
+{
+    const uint32_t counted = CSN_LIMIT_MEMORY | CSN_LIMIT_PIDS;
+
+    return (k->limits_kernel & counted) != counted;
+}
+
 int csn_confine(csn_keeper *k, csn_error *err)
 {
+    if (k->is_confined || (csn_needs_proc(k) && k->proc_fd < 0))
+        return CSN_OK;
+    k->is_confined = true;
     if (csn_walls_off(k) & CSN_WALL_KEEPER) {
         k->walls_missing |= CSN_WALL_KEEPER;
         return CSN_OK;

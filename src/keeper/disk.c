@@ -19,6 +19,8 @@ static int make_dir(csn_keeper *k, int dirfd, const char *name, csn_error *err)
         r = -errno;
     if (r == -EEXIST)
         return CSN_OK; /* from an earlier run */
+    if (r == 0 && fchmodat(dirfd, name, 0755, 0) < 0) /* an upper layer's mode is /'s mode inside: no umask */
+        r = -errno;
     if (r == 0 && k->is_privileged && fchownat(dirfd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
         r = -errno;
     return r < 0 ? csn_fail_sys(err, r, "make '%s' for the disk of sandbox '%s'", name, k->plan.id)
@@ -51,4 +53,9 @@ int csn_disk_prepare(csn_keeper *k, csn_error *err)
     if (k->disk_fd < 0)
         return csn_fail_sys(err, -errno, "open the disk of sandbox '%s'", k->plan.id);
     return make_uppers(k, err);
+}
+
+void csn_disk_release(csn_keeper *k)
+{
+    csn_close(&k->disk_fd);
 }

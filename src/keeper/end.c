@@ -125,8 +125,6 @@ void csn_end_finish(csn_keeper *k)
     csn_outbound_stop(k);
     csn_cgroups_remove(k);
     csn_commands_free_all(k);
-    if (k->listen_fd >= 0)
-        (void) unlinkat(k->box_fd, "sock", 0); /* nobody answers there any more */
     if (k->is_deleted || k->plan.flags & CSN_PLAN_EPHEMERAL)
         remove_box(k);
     answer_all(k);

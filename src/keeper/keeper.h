@@ -80,7 +80,7 @@ struct csn_keeper {
     unsigned n_denied_rounds; /* samples in a row in which clone() was refused */
 
     csn_ending ending;    /* of the sandbox; 0 while it runs */
-    bool is_ending, is_deleted;
+    bool is_confined, is_ending, is_deleted;
 };
 
 /* main.c */

@@ -59,24 +59,31 @@ static int make_groups(csn_keeper *k, const csn_cgroup_limits *limits)
 
     if (r == 0)
         r = csn_cgroup_create(&k->host, k->plan.id, limits, &k->cgroup);
-    if (r < 0)
-        return r;
-    r = csn_cgroup_finish(&k->cgroup, limits);
+    if (r == -EEXIST) { /* of a keeper that was killed: the lock is ours now */
+        r = csn_cgroup_sweep(&k->host, k->plan.id);
+        if (r == 0)
+            r = csn_cgroup_create(&k->host, k->plan.id, limits, &k->cgroup);
+    }
     if (r == 0 && k->host.rung == CSN_CGROUP_V1 && limits->controllers & CSN_CG_DEVICES)
         r = csn_cgroup_deny_devices(&k->cgroup);
     return r; /* what was made is removed by this step's undo */
+}
+
+static csn_cgroup_limits limits_of(const csn_keeper *k, uint32_t controllers)
+{
+    return (csn_cgroup_limits){
+        .controllers = controllers,
+        .memory_bytes = k->plan.memory_bytes,
+        .n_processes = k->plan.pids,
+        .cpu_milli = k->plan.cpu_milli,
+    };
 }
 
 int csn_cgroups_make(csn_keeper *k, csn_error *err)
 {
     int r = csn_cgroups_look(k);
     uint32_t have = r == 0 && k->host.rung != CSN_CGROUP_NONE ? choose(k) : 0;
-    const csn_cgroup_limits limits = {
-        .controllers = have,
-        .memory_bytes = k->plan.memory_bytes,
-        .n_processes = k->plan.pids,
-        .cpu_milli = k->plan.cpu_milli,
-    };
+    const csn_cgroup_limits limits = limits_of(k, have);
 
     k->rung = CSN_RUNG_WATCH;
     k->limits_kernel = k->plan.flags & CSN_PLAN_EPHEMERAL ? CSN_LIMIT_DISK : k->limits_kernel;
@@ -88,6 +95,14 @@ int csn_cgroups_make(csn_keeper *k, csn_error *err)
         return csn_fail_sys(err, r, "make the cgroups of sandbox '%s'", k->plan.id);
     k->rung = k->host.rung == CSN_CGROUP_V2 ? CSN_RUNG_CGROUP2 : CSN_RUNG_CGROUP1;
     return CSN_OK;
+}
+
+int csn_cgroups_finish(csn_keeper *k, csn_error *err)
+{
+    const csn_cgroup_limits limits = limits_of(k, choose(k));
+    int r = k->cgroup.n > 0 ? csn_cgroup_finish(&k->cgroup, &limits) : 0;
+
+    return r < 0 ? csn_fail_sys(err, r, "finish the cgroups of sandbox '%s'", k->plan.id) : CSN_OK;
 }
 
 void csn_cgroups_remove(csn_keeper *k)

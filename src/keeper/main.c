@@ -199,7 +199,7 @@ int main(void)
     int r;
 
     unset_all(&keeper);
-    (void) umask(077); /* never fails */
+    (void) umask(022); /* never fails; what is private says so by its own mode */
     (void) signal(SIGPIPE, SIG_IGN); /* a gone reader is an errno */
     if (fill_stdio() < 0 || csn_fd_cloexec(CSN_KEEPER_FD, true) < 0)
         return 1;

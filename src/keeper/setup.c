@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "kern/spawn.h"
+#include "serve.h"
 
 /* --- directories and the lock ------------------------------------------------------------------------------------ */
 
@@ -50,7 +50,8 @@ static int open_dirs(csn_keeper *k, csn_error *err)
 static void close_dirs(csn_keeper *k)
 {
     csn_close(&k->logs_fd);
-    csn_close(&k->disk_fd);
+    csn_close(&k->userns_fd);
+    csn_close(&k->netns_fd);
     csn_close(&k->box_fd);
     csn_close(&k->state_fd);
 }
@@ -73,6 +74,29 @@ static void unlock_box(csn_keeper *k)
     csn_close(&k->lock_fd);
 }
 
+/* --- what clients reach ------------------------------------------------------------------------------------------ */
+
+static int clear_logs(csn_keeper *k, csn_error *err)
+{
+    int r = k->plan.flags & CSN_PLAN_EPHEMERAL ? 0 : csn_logs_clear(k);
+
+    return r < 0 ? csn_fail_sys(err, r, "clear the logs of sandbox '%s'", k->plan.id) : CSN_OK;
+}
+
+static int listen_detached(csn_keeper *k, csn_error *err)
+{
+    return k->plan.flags & CSN_PLAN_DETACHED ? csn_clients_listen(k, err) : CSN_OK;
+}
+
+static void stop_listening(csn_keeper *k)
+{
+    if (k->listen_fd < 0)
+        return;
+    k->listen_src = csn_source_remove(k->listen_src);
+    (void) unlinkat(k->box_fd, "sock", 0); /* nobody answers there any more */
+    csn_close(&k->listen_fd);
+}
+
 /* --- the order --------------------------------------------------------------------------------------------------- */
 
 static int make_child(csn_keeper *k, csn_error *err)
@@ -88,11 +112,14 @@ static const struct step {
     { "check the plan", check_plan, NULL },
     { "open directories", open_dirs, close_dirs },
     { "take the lock", lock_box, unlock_box },
-    { "prepare the disk", csn_disk_prepare, NULL },
+    { "clear old logs", clear_logs, NULL },
+    { "prepare the disk", csn_disk_prepare, csn_disk_release },
     { "make cgroups", csn_cgroups_make, csn_cgroups_remove }, /* before anything can fork */
     { "clone", make_child, csn_kill_child },
     { "map ids", csn_ids_map, NULL },
     { "hand over layers and plan", csn_start_child, NULL }, /* from here on the child builds beside us */
+    { "finish cgroups", csn_cgroups_finish, NULL },
+    { "listen for clients", listen_detached, stop_listening },
     { "start the network", csn_outbound_start, csn_outbound_stop },
     { "confine the keeper", csn_confine, NULL }, /* before any foreign code runs */
     { "wait for init", csn_await_init, NULL },

@@ -17,11 +17,13 @@ int csn_clone_inside(csn_keeper *k, csn_error *err); /* start.c: namespaces, and
 
 /* limits.c */
 int csn_cgroups_make(csn_keeper *k, csn_error *err);
+int csn_cgroups_finish(csn_keeper *k, csn_error *err); /* limits that take long: while the child builds */
 void csn_cgroups_remove(csn_keeper *k);
 int csn_cgroups_look(csn_keeper *k); /* 0 or -errno; fills k->host once */
 
 /* disk.c */
 int csn_disk_prepare(csn_keeper *k, csn_error *err);
+void csn_disk_release(csn_keeper *k);
 
 /* ids.c */
 int csn_ids_map(csn_keeper *k, csn_error *err);
@@ -40,6 +42,7 @@ int csn_outbound_start(csn_keeper *k, csn_error *err);
 void csn_outbound_stop(csn_keeper *k);
 
 /* confine.c */
-int csn_confine(csn_keeper *k, csn_error *err);
+int csn_confine(csn_keeper *k, csn_error *err); /* the second time nothing */
+bool csn_needs_proc(const csn_keeper *k); /* the watcher looks at processes: the fence has to wait for its procfs */
 
 #endif

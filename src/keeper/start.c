@@ -99,8 +99,7 @@ int csn_start_child(csn_keeper *k, csn_error *err)
         .plan_len = (uint32_t) k->plan_len,
         .is_privileged = k->is_privileged,
         .has_ids = k->is_privileged || k->plan.flags & CSN_PLAN_ROOT_INSIDE,
-        .wants_proc = (k->limits_kernel & (CSN_LIMIT_MEMORY | CSN_LIMIT_PIDS)) !=
-                      (CSN_LIMIT_MEMORY | CSN_LIMIT_PIDS),
+        .wants_proc = csn_needs_proc(k),
         .layers_with_usr = csn_layers_with_usr(k),
     };
     int *trees = fds + 1 + list_tasks(k, fds + 1);
@@ -168,6 +167,15 @@ static int fail_dead(csn_keeper *k, csn_error *err)
     return csn_fail(err, CSN_E_SYSTEM, "init ended before it was ready");
 }
 
+static void count_walls(csn_keeper *k)
+{
+    k->walls = (CSN_WALL_KEEPER << 1) - 1;
+    if (!k->is_privileged) /* said by shares_host_uid */
+        k->walls &= ~(uint32_t) CSN_WALL_ID_RANGE;
+    k->walls_missing |= csn_walls_off(k);
+    k->walls &= ~k->walls_missing;
+}
+
 static int take_ready(csn_keeper *k, csn_error *err)
 {
     static char buf[256];
@@ -178,7 +186,10 @@ static int take_ready(csn_keeper *k, csn_error *err)
         return fail_dead(k, err);
     if (r < 0 || msg.head.type != CSN_FRAME_INIT_READY)
         return csn_fail(err, CSN_E_PROTOCOL, "init said something else than that it is ready");
-    return CSN_OK;
+    r = csn_confine(k, err);
+    if (r == CSN_OK)
+        count_walls(k);
+    return r;
 }
 
 int csn_await_init(csn_keeper *k, csn_error *err)
@@ -216,7 +227,5 @@ void csn_kill_child(csn_keeper *k)
     csn_close(&k->setup_fd);
     csn_close(&k->control_fd);
     csn_close(&k->proc_fd);
-    csn_close(&k->userns_fd);
-    csn_close(&k->netns_fd);
     k->is_cloned_early = false;
 }

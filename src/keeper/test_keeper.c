@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,29 +70,38 @@ static void make_link(const char *state, const char *path, const char *target)
         FAIL("symlink %s: %s", full, strerror(errno));
 }
 
-static const char *make_state(void)
+static void make_base(const char *state, const char *base)
 {
-    static const char *const dirs[] = { "boxes", "names", "ids", "layers", "volumes", "host", "host/root" };
     static const char *const root[] = { "dev", "etc", "home", "proc", "root", "run", "tmp", "usr", "var" };
     static const char *const links[] = { "bin", "lib", "lib64", "sbin" };
-    const char *state = csn_test_dir();
     char path[256], target[64];
 
-    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
-        make_dir(state, dirs[i]);
+    make_dir(state, base);
     for (size_t i = 0; i < sizeof(root) / sizeof(root[0]); i++) {
-        snprintf(path, sizeof(path), "host/root/%s", root[i]);
+        snprintf(path, sizeof(path), "%s/%s", base, root[i]);
         make_dir(state, path);
     }
     for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
-        snprintf(path, sizeof(path), "host/root/%s", links[i]);
+        snprintf(path, sizeof(path), "%s/%s", base, links[i]);
         snprintf(target, sizeof(target), "usr/%s", links[i]);
         make_link(state, path, target);
     }
-    make_file(state, "host/root/etc/passwd",
-              "root:x:0:0:root:/root:/bin/sh\ndaytona:x:1000:1000::/home/daytona:/bin/sh\n");
-    make_file(state, "host/root/etc/hostname", "caisson\n");
-    make_file(state, "host/root/etc/hosts", "127.0.0.1 localhost caisson\n");
+    snprintf(path, sizeof(path), "%s/etc/passwd", base);
+    make_file(state, path, "root:x:0:0:root:/root:/bin/sh\ndaytona:x:1000:1000::/home/daytona:/bin/sh\n");
+    snprintf(path, sizeof(path), "%s/etc/hostname", base);
+    make_file(state, path, "caisson\n");
+    snprintf(path, sizeof(path), "%s/etc/hosts", base);
+    make_file(state, path, "127.0.0.1 localhost caisson\n");
+}
+
+static const char *make_state(void)
+{
+    static const char *const dirs[] = { "boxes", "names", "ids", "layers", "volumes", "host" };
+    const char *state = csn_test_dir();
+
+    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
+        make_dir(state, dirs[i]);
+    make_base(state, "host/root");
     return state;
 }
 
@@ -215,6 +225,8 @@ static void end_quietly(void *user)
 {
     box *b = user;
 
+    if (b->plan.flags & CSN_PLAN_DETACHED && b->keeper > 0)
+        kill(b->keeper, SIGKILL); /* of its own it would live on */
     if (b->fd >= 0)
         close(b->fd);
     b->fd = -1;
@@ -318,4 +330,510 @@ TEST(a_command_runs_and_the_sandbox_goes)
     CHECK_STR(out, "hello\n");
     stop_box(&b, -1, true);
     check_gone(&b);
+}
+
+TEST(a_program_that_is_not_there_is_named)
+{
+    static box b;
+    static char bytes[4096];
+    const char *const argv[] = { "/no/such/program", NULL };
+    csn_pack p = { .data = bytes, .cap = sizeof(bytes) };
+    csn_spawn spawn = { .kind = CSN_SPAWN_EXEC };
+    csn_wire_error e;
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    csn_spec_pack(&p, argv, NULL, "/");
+    ask(&b, CSN_FRAME_SPAWN, &spawn, sizeof(spawn), bytes, p.len, NULL, 0);
+    expect(&b, CSN_FRAME_ERROR);
+    csn_msg_fixed(&b.msg, &e, sizeof(e));
+    CHECK_INT(e.code, CSN_E_NOT_FOUND);
+    CHECK(strstr(e.message, "/no/such/program"));
+    CHECK_INT(run(&b, "true", NULL, 0).exit_code, 0);
+}
+
+TEST(endings_are_told_apart)
+{
+    static box b;
+    csn_process_state s;
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    s = run(&b, "exit 3", NULL, 0);
+    CHECK_INT(s.ended, CSN_ENDED_EXIT);
+    CHECK_INT(s.exit_code, 3);
+    s = run(&b, "kill -TERM $$", NULL, 0);
+    CHECK_INT(s.ended, CSN_ENDED_SIGNAL);
+    CHECK_INT(s.signal, SIGTERM);
+    s = run(&b, "head -c 100000000 /dev/zero > /home/daytona/big", NULL, 0);
+    CHECK_INT(s.ended, CSN_ENDED_DISK_FULL);
+    s = run(&b, "rm /home/daytona/big; head -c 20000000 /dev/zero > /home/daytona/ok", NULL, 0);
+    CHECK_INT(s.ended, CSN_ENDED_EXIT);
+    CHECK_INT(s.exit_code, 0);
+    CHECK(s.wall_us > 0);
+}
+
+TEST(a_program_that_eats_memory_dies_and_the_sandbox_lives)
+{
+    static box b;
+    csn_process_state s;
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    s = run(&b, "exec python3 -c 'x = bytearray(1 << 30); x[::4096] = bytes(1 << 18); import time; time.sleep(30)'",
+            NULL, 0);
+    CHECK_INT(s.ended, CSN_ENDED_OOM);
+    CHECK_INT(run(&b, "true", NULL, 0).exit_code, 0);
+}
+
+TEST(a_fork_bomb_ends_at_the_limit)
+{
+    static box b;
+    csn_process_state s;
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    s = run(&b, "f() { f | f & f; }; f", NULL, 0);
+    CHECK_INT(s.ended, CSN_ENDED_PIDS_LIMIT);
+}
+
+TEST(a_deadline_ends_the_whole_tree)
+{
+    static box b;
+    csn_spawn spawn = { .timeout_ms = 300, .output_bytes = -1 };
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    spawn_with(&b, "(setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' &) ; sleep 60", spawn, NULL, 0);
+    started(&b);
+    int64_t began = csn_now_ns();
+    csn_process_state s = exited(&b);
+    CHECK_INT(s.ended, CSN_ENDED_TIMEOUT);
+    CHECK((csn_now_ns() - began) / CSN_NS_PER_MS < 2300);
+    CHECK_INT(s.timeout_ms, 300);
+}
+
+/* --- background -------------------------------------------------------------------------------------------------------- */
+
+static csn_process_state wait_log(box *b, uint32_t process, int64_t offset)
+{
+    csn_wait wait = { .process = process, .log_offset = offset };
+    csn_process_state s;
+
+    ask(b, CSN_FRAME_WAIT, &wait, sizeof(wait), NULL, 0, NULL, 0);
+    uint32_t type = hear(b);
+    if (type == CSN_FRAME_EXITED) /* unasked, and before the answer */
+        type = hear(b);
+    CHECK_INT(type, CSN_FRAME_STATE);
+    csn_msg_fixed(&b->msg, &s, sizeof(s));
+    return s;
+}
+
+static size_t attach(box *b, uint32_t process, int fds[3])
+{
+    csn_process_ref ref = { .process = process };
+    size_t n;
+
+    ask(b, CSN_FRAME_ATTACH, &ref, sizeof(ref), NULL, 0, NULL, 0);
+    expect(b, CSN_FRAME_STATE);
+    n = b->msg.n_fds;
+    for (size_t i = 0; i < n; i++)
+        fds[i] = csn_msg_take_fd(&b->msg, i);
+    return n;
+}
+
+TEST(background_output_goes_to_a_log)
+{
+    static box b;
+    csn_spawn spawn = { .flags = CSN_SPAWN_BACKGROUND | CSN_SPAWN_STDIN_PIPE, .output_bytes = 1000 };
+    struct {
+        uint64_t end;
+        uint32_t stream, zero;
+    } index[2];
+    char text[64];
+    int fds[3];
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    spawn_with(&b, "echo one; read x; echo two:$x >&2; head -c 5000 /dev/zero", spawn, NULL, 0);
+    uint32_t n = started(&b);
+    csn_process_state s = wait_log(&b, n, 0);
+    CHECK_INT(s.ended, 0);
+    CHECK_INT(attach(&b, n, fds), 3);
+    CHECK_INT(csn_write_all(fds[2], "in\n", 3), 0);
+    close(fds[2]);
+    s = exited(&b);
+    CHECK_INT(s.ended, CSN_ENDED_EXIT);
+    CHECK_INT(s.stdout_bytes, 5004);
+    CHECK_INT(s.stderr_bytes, 7);
+    CHECK_INT(s.is_cut, 1);
+    CHECK_INT(s.log_bytes, 1000 + 7);
+    CHECK_INT(pread(fds[0], text, 11, 0), 11);
+    CHECK_MEM(text, 11, "one\ntwo:in\n", 11);
+    CHECK_INT(pread(fds[1], index, sizeof(index), 0), (int) sizeof(index));
+    CHECK_INT(index[0].end, 4);
+    CHECK_INT(index[0].stream, 1);
+    CHECK_INT(index[1].end, 11);
+    CHECK_INT(index[1].stream, 2);
+    s = wait_log(&b, n, -1);
+    CHECK_INT(s.ended, CSN_ENDED_EXIT);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+TEST(a_background_command_that_says_too_much_is_killed_if_so_asked)
+{
+    static box b;
+    csn_spawn spawn = { .flags = CSN_SPAWN_BACKGROUND, .output_bytes = 1000, .kill_on_output_limit = 1 };
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    spawn_with(&b, "yes", spawn, NULL, 0);
+    started(&b);
+    CHECK_INT(exited(&b).ended, CSN_ENDED_OUTPUT_LIMIT);
+}
+
+TEST(a_terminal_is_one)
+{
+    static box b;
+    csn_spawn spawn = { .flags = CSN_SPAWN_PTY, .output_bytes = -1, .rows = 33, .cols = 99 };
+    char text[512];
+    int fds[3];
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    spawn_with(&b, "tty; stty size; read x; echo got $x", spawn, NULL, 0);
+    uint32_t n = started(&b);
+    CHECK_INT(attach(&b, n, fds), 3);
+    CHECK_INT(csn_write_all(fds[2], "hi\n", 3), 0);
+    csn_process_state s = exited(&b);
+    CHECK_INT(s.ended, CSN_ENDED_EXIT);
+    ssize_t len = pread(fds[0], text, sizeof(text) - 1, 0);
+    CHECK(len > 0);
+    text[len] = '\0';
+    CHECK(strstr(text, "/dev/pts/"));
+    CHECK(strstr(text, "33 99"));
+    CHECK(strstr(text, "got hi"));
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+}
+
+/* --- lives -------------------------------------------------------------------------------------------------------------- */
+
+static void connect_box(box *b)
+{
+    char dir[256];
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+    snprintf(dir, sizeof(dir), "%s/boxes/%s", b->state, b->id);
+    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/sock", fd);
+    b->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CHECK(connect(b->fd, (struct sockaddr *) &addr, sizeof(addr)) == 0);
+    close(fd);
+}
+
+TEST(a_detached_sandbox_outlives_its_creator)
+{
+    static box b;
+    csn_box_state state;
+    csn_spawn spawn = { .flags = CSN_SPAWN_BACKGROUND, .output_bytes = -1 };
+
+    start_box(&b, make_state(), CSN_PLAN_DETACHED);
+    spawn_with(&b, "sleep 100", spawn, NULL, 0);
+    started(&b);
+    close(b.fd);
+    connect_box(&b);
+    ask(&b, CSN_FRAME_STAT, NULL, 0, NULL, 0, NULL, 0);
+    expect(&b, CSN_FRAME_STATE);
+    csn_msg_fixed(&b.msg, &state, sizeof(state));
+    CHECK_INT(state.n_commands_running, 1);
+    ask(&b, CSN_FRAME_LIST, NULL, 0, NULL, 0, NULL, 0);
+    expect(&b, CSN_FRAME_STATE);
+    csn_unpack u = csn_msg_rest(&b.msg, sizeof(csn_process_state));
+    CHECK_STR(csn_unpack_str(&u), "sleep 100");
+    expect(&b, CSN_FRAME_DONE);
+    stop_box(&b, -1, true);
+    check_gone(&b);
+}
+
+TEST(an_attached_sandbox_ends_with_its_creator)
+{
+    static box b;
+    csn_spawn spawn = { .output_bytes = -1 };
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    spawn_with(&b, "sleep 100", spawn, NULL, 0);
+    started(&b);
+    close(b.fd);
+    b.fd = -1;
+    CHECK_INT(waitpid(b.keeper, NULL, 0), b.keeper);
+    b.keeper = 0;
+    CHECK(kill(b.ready.init_pid, 0) < 0 && errno == ESRCH);
+    check_gone(&b);
+}
+
+TEST(files_stay_from_one_run_to_the_next)
+{
+    static box b;
+    char out[64], path[128];
+
+    start_box(&b, make_state(), 0);
+    CHECK_INT(run(&b, "echo kept > /home/daytona/f; chmod 000 /home/daytona/f; mkdir -m 000 /home/daytona/d", NULL, 0)
+                  .exit_code,
+              0);
+    stop_box(&b, 0, false);
+    close(b.fd);
+    start_keeper(&b);
+    send_plan(&b);
+    expect(&b, CSN_FRAME_READY);
+    run(&b, "chmod 600 /home/daytona/f; cat /home/daytona/f", out, sizeof(out));
+    CHECK_STR(out, "kept\n");
+    snprintf(path, sizeof(path), "boxes/%s/disk/root/upper/home/daytona/f", b.id);
+    stop_box(&b, -1, true);
+    CHECK(!state_has(b.state, path));
+    check_gone(&b);
+}
+
+TEST(a_sandbox_has_one_keeper)
+{
+    static box b, second;
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    second = b;
+    second.msg = (csn_msg) CSN_MSG_INIT;
+    start_keeper(&second);
+    send_plan(&second);
+    csn_wire_error e;
+    expect(&second, CSN_FRAME_ERROR);
+    csn_msg_fixed(&second.msg, &e, sizeof(e));
+    CHECK_INT(e.code, CSN_E_STATE);
+    close(second.fd);
+    waitpid(second.keeper, NULL, 0);
+    CHECK_INT(run(&b, "true", NULL, 0).exit_code, 0);
+}
+
+TEST(stop_is_polite_first)
+{
+    static box b;
+    csn_spawn spawn = { .flags = CSN_SPAWN_BACKGROUND, .output_bytes = -1 };
+    csn_stop stop = { .grace_ms = 5000 };
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    spawn_with(&b, "trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done", spawn, NULL, 0);
+    uint32_t n = started(&b);
+    wait_log(&b, n, 0);
+    ask(&b, CSN_FRAME_STOP, &stop, sizeof(stop), NULL, 0, NULL, 0);
+    csn_process_state s = exited(&b);
+    CHECK_INT(s.exit_code, 7);
+    expect(&b, CSN_FRAME_DONE);
+}
+
+TEST(a_killed_keeper_takes_its_sandbox_along)
+{
+    static box b;
+    csn_spawn spawn = { .output_bytes = -1 };
+
+    start_box(&b, make_state(), CSN_PLAN_DETACHED);
+    spawn_with(&b, "sleep 100", spawn, NULL, 0);
+    started(&b);
+    kill(b.keeper, SIGKILL);
+    waitpid(b.keeper, NULL, 0);
+    b.keeper = 0;
+    int64_t deadline = csn_deadline_in_ms(2000);
+    while (kill(b.ready.init_pid, 0) == 0 && !csn_deadline_passed(deadline))
+        poll(NULL, 0, 5);
+    CHECK(kill(b.ready.init_pid, 0) < 0);
+}
+
+TEST(when_init_dies_commands_are_lost)
+{
+    static box b;
+    csn_spawn spawn = { .output_bytes = -1 };
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    spawn_with(&b, "sleep 100", spawn, NULL, 0);
+    started(&b);
+    kill(b.ready.init_pid, SIGKILL);
+    CHECK_INT(exited(&b).ended, CSN_ENDED_LOST);
+    CHECK_INT(hear(&b), 0);
+}
+
+TEST(an_idle_sandbox_stops_and_an_old_one_goes)
+{
+    static box b;
+
+    new_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    b.plan.idle_stop_ms = 200;
+    start_keeper(&b);
+    send_plan(&b);
+    expect(&b, CSN_FRAME_READY);
+    CHECK_INT(run(&b, "sleep 0.5", NULL, 0).exit_code, 0);
+    CHECK_INT(hear(&b), 0);
+    waitpid(b.keeper, NULL, 0);
+    close(b.fd);
+    new_box(&b, b.state, 0);
+    b.plan.ttl_ms = 300;
+    start_keeper(&b);
+    send_plan(&b);
+    expect(&b, CSN_FRAME_READY);
+    CHECK_INT(hear(&b), 0);
+    waitpid(b.keeper, NULL, 0);
+    check_gone(&b);
+}
+
+/* --- walls -------------------------------------------------------------------------------------------------------------- */
+
+TEST(walls_stand)
+{
+    static box b;
+    char out[8192];
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    CHECK_INT(b.ready.walls_missing, 0);
+    run(&b, "grep -E '^(Cap|NoNew|Seccomp:|Uid|Groups)' /proc/self/status; id -u; hostname", out, sizeof(out));
+    CHECK(strstr(out, "CapBnd:\t0000000000000000"));
+    CHECK(strstr(out, "CapEff:\t0000000000000000"));
+    CHECK(strstr(out, "NoNewPrivs:\t1"));
+    CHECK(strstr(out, "Seccomp:\t2"));
+    CHECK(strstr(out, "Uid:\t1000\t1000\t1000\t1000"));
+    CHECK(strstr(out, "1000\ncaisson\n"));
+    run(&b, "cat /proc/self/mountinfo", out, sizeof(out));
+    CHECK(!strstr(out, b.state));
+    CHECK(!strstr(out, "caisson-"));
+    run(&b, "cat /proc/self/cgroup", out, sizeof(out));
+    CHECK(!strstr(out, b.id));
+    CHECK(run(&b, "unshare -U true 2>/dev/null", NULL, 0).exit_code != 0);
+    CHECK(run(&b, "echo 1 > /proc/sys/kernel/panic 2>/dev/null", NULL, 0).exit_code != 0);
+    CHECK(run(&b, "touch /usr/x /etc/x /x 2>/dev/null", NULL, 0).exit_code != 0);
+    CHECK_INT(run(&b, "touch /tmp/x /home/daytona/x /dev/shm/x", NULL, 0).exit_code, 0);
+    CHECK_INT(run(&b, "echo x > /dev/null && head -c 8 /dev/urandom >/dev/zero", NULL, 0).exit_code, 0);
+    run(&b, "ls /proc | grep -c '^[0-9]'; ls -A /sys /proc/acpi 2>/dev/null; cat /proc/keys", out, sizeof(out));
+}
+
+TEST(root_inside_is_root_inside)
+{
+    static box b;
+    char out[1024];
+
+    if (geteuid() != 0)
+        SKIP("needs a range of ids");
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL | CSN_PLAN_ROOT_INSIDE);
+    csn_spawn spawn = { .flags = CSN_SPAWN_ROOT, .fds = CSN_FD_STDOUT, .output_bytes = -1 };
+    int ends[2];
+    CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    spawn_with(&b, "id -u; touch /etc/x /usr/x && chown 5 /etc/x && stat -c %u /etc/x; grep CapBnd /proc/self/status",
+               spawn, &ends[1], 1);
+    close(ends[1]);
+    started(&b);
+    CHECK_INT(exited(&b).exit_code, 0);
+    ssize_t n = csn_read_all(ends[0], out, sizeof(out) - 1);
+    out[n > 0 ? n : 0] = '\0';
+    CHECK_STR(out, "0\n5\nCapBnd:\t00000000000004fb\n");
+    close(ends[0]);
+}
+
+/* --- layers and copies ---------------------------------------------------------------------------------------------------- */
+
+static void run_mode(box *b, uint32_t mode, const char *target, const int *fds, size_t n_fds)
+{
+    static box other;
+    static char bytes[CSN_FRAME_MAX];
+    csn_pack p = { .data = bytes, .cap = sizeof(bytes) };
+
+    memset(&other, 0, sizeof(other));
+    other.msg = (csn_msg) CSN_MSG_INIT;
+    other.plan = b->plan;
+    other.plan.mode = mode;
+    other.plan.target = target;
+    start_keeper(&other);
+    csn_plan_pack(&p, &other.plan);
+    ask(&other, CSN_FRAME_PLAN, NULL, 0, bytes, p.len, fds, n_fds);
+    expect(&other, CSN_FRAME_READY);
+    CHECK_INT(hear(&other), 0);
+    close(other.fd);
+    waitpid(other.keeper, NULL, 0);
+}
+
+TEST(a_running_sandbox_can_be_copied_into_a_layer)
+{
+    static box b, c;
+    char out[512];
+    int fds[2];
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    CHECK_INT(run(&b,
+                  "cd /home/daytona && mkdir -p a/b && echo text > a/b/f && ln a/b/f hard && ln -s a/b/f soft && "
+                  "truncate -s 10M holes && echo end >> holes && rm -r /var/run /run/x 2>/dev/null; chmod 700 a; "
+                  "touch -d @1000000 a/b/f",
+                  NULL, 0)
+                  .exit_code,
+              0);
+    ask(&b, CSN_FRAME_LEND, NULL, 0, NULL, 0, NULL, 0);
+    expect(&b, CSN_FRAME_DONE);
+    CHECK_INT(b.msg.n_fds, 2);
+    fds[0] = csn_msg_take_fd(&b.msg, 0);
+    fds[1] = csn_msg_take_fd(&b.msg, 1);
+    run_mode(&b, CSN_PLAN_COPY, "one", fds, 2);
+    close(fds[0]);
+    close(fds[1]);
+    ask(&b, CSN_FRAME_THAW, NULL, 0, NULL, 0, NULL, 0);
+    expect(&b, CSN_FRAME_DONE);
+    CHECK_INT(run(&b, "true", NULL, 0).exit_code, 0);
+    stop_box(&b, -1, true);
+    new_box(&c, b.state, CSN_PLAN_EPHEMERAL);
+    c.plan.n_layers = 2; /* the last one is the base */
+    c.plan.layers[0] = "one";
+    c.plan.layers[1] = "base";
+    make_dir(c.state, "layers/base");
+    make_base(c.state, "layers/base/root");
+    if (c.plan.id_base)
+        c.plan.id_base += 65536000; /* another range: owners on disk don't depend on it */
+    start_keeper(&c);
+    send_plan(&c);
+    expect(&c, CSN_FRAME_READY);
+    run(&c, "cd /home/daytona; cat soft; stat -c %h:%Y:%u hard; stat -c %s holes; stat -c %a a",
+        out, sizeof(out));
+    CHECK_STR(out, "text\n2:1000000:1000\n10485764\n700\n");
+    stop_box(&c, -1, true);
+    run_mode(&b, CSN_PLAN_REMOVE, "layers/one", NULL, 0);
+    CHECK(!state_has(b.state, "layers/one"));
+}
+
+TEST(deep_trees_go)
+{
+    static box b;
+    char out[64];
+
+    start_box(&b, make_state(), 0);
+    run(&b,
+        "python3 -c 'import os\nos.chdir(\"/home/daytona\")\nfor i in range(3000):\n os.mkdir(\"d\"); os.chdir(\"d\"); "
+        "open(\"f\", \"w\")\nprint(i + 1)'",
+        out, sizeof(out));
+    CHECK_STR(out, "3000\n");
+    stop_box(&b, -1, true);
+    check_gone(&b);
+}
+
+TEST(volumes_are_shared_and_bounded_to_their_place)
+{
+    static box b, c;
+    char out[64], path[300];
+
+    new_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    make_dir(b.state, "volumes/v");
+    make_dir(b.state, "volumes/v/data");
+    snprintf(path, sizeof(path), "%s/volumes/v/data", b.state);
+    if (geteuid() == 0)
+        CHECK(chown(path, 1000, 1000) == 0);
+    b.plan.n_mounts = 1;
+    b.plan.mounts[0] = (csn_plan_mount){ "v", "/data", "sub/dir", 0 };
+    start_keeper(&b);
+    csn_test_defer(end_quietly, &b);
+    send_plan(&b);
+    expect(&b, CSN_FRAME_READY);
+    CHECK_INT(run(&b, "echo shared > /data/f", NULL, 0).exit_code, 0);
+    new_box(&c, b.state, CSN_PLAN_EPHEMERAL);
+    c.plan.n_mounts = 1;
+    c.plan.mounts[0] = (csn_plan_mount){ "v", "/mnt/data", "", 1 };
+    if (c.plan.id_base)
+        c.plan.id_base += 65536000;
+    start_keeper(&c);
+    csn_test_defer(end_quietly, &c);
+    send_plan(&c);
+    expect(&c, CSN_FRAME_READY);
+    run(&c, "cat /mnt/data/sub/dir/f; touch /mnt/data/x 2>/dev/null || echo refused", out, sizeof(out));
+    CHECK_STR(out, "shared\nrefused\n");
 }
