@@ -19,7 +19,9 @@ enum { LINKS_MAX = 40, NAME_BYTES = 256, PATH_BYTES = 4096 };
 
 int csn_open_at(int dirfd, const char *path, int flags, unsigned mode)
 {
-    return csn_sys_openat(dirfd, path, flags | O_NOCTTY, mode, RESOLVE_NO_MAGICLINKS);
+    if (!(flags & O_PATH)) /* which takes no flags of use */
+        flags |= O_NOCTTY;
+    return csn_sys_openat(dirfd, path, flags, mode, RESOLVE_NO_MAGICLINKS);
 }
 
 int csn_is_dots(const char *name)

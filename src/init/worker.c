@@ -118,6 +118,11 @@ static int settle(const csn_init_spawn *request, int channel)
     return 0;
 }
 
+static int is_relative(const csn_filereq *req)
+{
+    return req->path[0] != '/' || (req->verb == CSN_FILE_MOVE && req->arg[0] != '/');
+}
+
 _Noreturn void csn_worker_run(const csn_init_spawn *request, csn_msg *msg)
 {
     csn_unpack rest = csn_msg_rest(msg, sizeof(*request));
@@ -127,7 +132,7 @@ _Noreturn void csn_worker_run(const csn_init_spawn *request, csn_msg *msg)
 
     if (r == 0)
         r = csn_filereq_unpack(&rest, &req);
-    if (r == 0 && req.path[0] != '/' && chdir(csn_home_of(request->uid)) < 0)
+    if (r == 0 && chdir(csn_home_of(request->uid)) < 0 && is_relative(&req))
         r = -errno;
     if (r == 0)
         r = verbs[req.verb](&req, &done);
