@@ -25,7 +25,7 @@ static const struct row table[] = {
     { RLIMIT_NOFILE, 16384, FIELD(n_files) },
     { RLIMIT_MEMLOCK, 8u << 20, FIELD(locked_bytes) },
     { RLIMIT_SIGPENDING, 4096, FIELD(n_pending) },
-    { RLIMIT_MSGQUEUE, 409600, FIXED }, /* kernel memory: half the kernel's own default, four queues of default size */
+    { RLIMIT_MSGQUEUE, 409600, FIXED }, /* half the kernel's default */
     { RLIMIT_RTPRIO, 0, FIXED },        /* R23: no real-time class, no negative nice */
     { RLIMIT_NICE, 0, FIXED },
     { RLIMIT_NPROC, LEFT_ALONE, FIELD(n_processes) },
