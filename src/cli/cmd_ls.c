@@ -1,11 +1,15 @@
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/str.h"
 #include "boxjson.h"
 #include "commands.h"
 #include "out.h"
 #include "session.h"
 #include "table.h"
+
+enum { N_COLUMNS = 7 };
 
 struct values {
     cli_list labels;
@@ -31,11 +35,17 @@ static const cli_opt own_options[] = {
 
 static const cli_group groups[] = { { "Options", own_options, 0 }, { NULL, NULL, 0 } };
 
+/* What one sandbox gets in the output, written while its info is valid: a JSON object, a line, or the cells of a row. */
+struct piece {
+    int64_t created_ms;
+    char *data;
+    size_t len;
+};
+
 struct listing {
     const struct values *v;
-    cli_table table;
-    csn_buf text;
-    csn_jw w;
+    struct piece *pieces;
+    size_t n, cap;
 };
 
 /* "key" fits any value, "key=value" that one. */
@@ -61,64 +71,127 @@ static bool is_wanted(const struct values *v, const csn_sandbox_info *info)
     return true;
 }
 
-static void put_row(struct listing *l, const csn_sandbox_info *info)
+static void put_cells(const struct values *v, const csn_sandbox_info *info, csn_buf *out)
 {
+    csn_auto(table) cli_table row = CLI_TABLE_INIT(N_COLUMNS, 0);
     csn_auto(buf) csn_buf labels = CSN_BUF_INIT;
     char id[33];
 
-    (void) csn_str_copy(id, sizeof(id),
-                        csn_str_n(info->id, l->v->no_trunc ? strlen(info->id) : 12));
-    cli_table_cell(&l->table, id);
-    cli_table_cell(&l->table, info->name);
-    cli_table_cell(&l->table, info->image);
-    cli_table_cell(&l->table, csn_state_name(info->state));
-    cli_table_cell(&l->table, cli_age(info->created_ms));
-    cli_table_cell(&l->table, cli_limit_size(info->memory_bytes));
+    (void) csn_str_copy(id, sizeof(id), csn_str_n(info->id, v->no_trunc ? strlen(info->id) : 12));
+    cli_table_cell(&row, id);
+    cli_table_cell(&row, info->name);
+    cli_table_cell(&row, info->image);
+    cli_table_cell(&row, csn_state_name(info->state));
+    cli_table_cell(&row, cli_age(info->created_ms));
+    cli_table_cell(&row, cli_limit_size(info->memory_bytes));
     for (size_t i = 0; info->labels && info->labels[i]; i++)
         csn_buf_printf(&labels, "%s%s", i ? "," : "", info->labels[i]);
-    cli_table_cell(&l->table, labels.data);
+    cli_table_cell(&row, labels.data);
+    csn_buf_append(out, row.cells.data, row.cells.len);
+}
+
+static void put_object(const csn_sandbox_info *info, csn_buf *out)
+{
+    csn_jw w = CSN_JW_INIT(out, false);
+
+    csn_jw_begin_object(&w);
+    cli_jw_box(&w, info);
+    csn_jw_end_object(&w);
 }
 
 static void on_box(const csn_sandbox_info *info, void *user)
 {
     struct listing *l = user;
+    csn_buf text = CSN_BUF_INIT;
+    struct piece *piece;
 
     if (!is_wanted(l->v, info))
         return;
-    if (l->v->json) {
-        csn_jw_begin_object(&l->w);
-        cli_jw_box(&l->w, info);
-        csn_jw_end_object(&l->w);
-    } else if (l->v->names) {
-        csn_buf_printf(&l->text, "%s\n", info->name[0] ? info->name : info->id);
-    } else if (l->v->quiet) {
-        csn_buf_printf(&l->text, "%s\n", info->id);
-    } else {
-        put_row(l, info);
+    if (l->v->json)
+        put_object(info, &text);
+    else if (l->v->names || l->v->quiet)
+        csn_buf_printf(&text, "%s\n", l->v->names && info->name[0] ? info->name : info->id);
+    else
+        put_cells(l->v, info, &text);
+    if (l->n == l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 64;
+        l->pieces = csn_realloc_array(l->pieces, l->cap, sizeof(*l->pieces));
+        if (!l->pieces)
+            cli_out_of_memory();
     }
+    piece = &l->pieces[l->n++];
+    piece->created_ms = info->created_ms;
+    piece->data = csn_buf_take(&text, &piece->len);
+    if (!piece->data)
+        cli_out_of_memory();
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+    const struct piece *x = a, *y = b;
+
+    if (x->created_ms != y->created_ms)
+        return x->created_ms < y->created_ms ? -1 : 1;
+    return strcmp(x->data, y->data);
+}
+
+static int print_json(const struct listing *l)
+{
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+    csn_jw w = CSN_JW_INIT(&out, true);
+
+    csn_jw_begin_array(&w);
+    for (size_t i = 0; i < l->n; i++)
+        csn_jw_raw(&w, l->pieces[i].data, l->pieces[i].len);
+    csn_jw_end_array(&w);
+    return cli_print_json(&out);
+}
+
+static int print_table(const struct listing *l)
+{
+    static const char *const heads[N_COLUMNS] = { "ID",  "NAME",   "IMAGE", "STATE",
+                                                  "AGE", "MEMORY", "LABELS" };
+    csn_auto(table) cli_table table = CLI_TABLE_INIT(N_COLUMNS, 1 << 4 | 1 << 5);
+
+    for (size_t i = 0; i < N_COLUMNS; i++)
+        cli_table_cell(&table, heads[i]);
+    for (size_t i = 0; i < l->n; i++) {
+        csn_buf_append(&table.cells, l->pieces[i].data, l->pieces[i].len);
+        table.n_cells += N_COLUMNS;
+    }
+    return cli_table_print(&table);
+}
+
+static int print_lines(const struct listing *l)
+{
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+
+    for (size_t i = 0; i < l->n; i++)
+        csn_buf_append(&out, l->pieces[i].data, l->pieces[i].len);
+    return cli_print(&out) < 0 ? CLI_ENGINE : 0;
 }
 
 static int print_listing(struct listing *l)
 {
-    if (l->v->json) {
-        csn_jw_end_array(&l->w);
-        return cli_print_json(&l->text);
-    }
-    if (l->v->quiet || l->v->names)
-        return cli_print(&l->text) < 0 ? CLI_ENGINE : 0;
-    return cli_table_print(&l->table);
+    if (l->n)
+        qsort(l->pieces, l->n, sizeof(*l->pieces), oldest_first);
+    if (l->v->json)
+        return print_json(l);
+    return l->v->quiet || l->v->names ? print_lines(l) : print_table(l);
+}
+
+static void listing_done(struct listing *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->pieces[i].data);
+    free(l->pieces);
 }
 
 static int run(const cli_command *cmd, int argc, char **argv)
 {
-    static const char *const heads[] = {
-        "ID", "NAME", "IMAGE", "STATE", "AGE", "MEMORY", "LABELS"
-    };
     csn_auto(engine) csn_engine *engine = NULL;
     struct values v = { 0 };
-    struct listing l = { .v = &v,
-                         .table = CLI_TABLE_INIT(7, 1 << 4 | 1 << 5),
-                         .text = CSN_BUF_INIT };
+    struct listing l = { .v = &v };
     csn_error err = { 0 };
     cli_args args;
     int status = cli_parse(cmd, argc, argv, &v, &args);
@@ -131,15 +204,9 @@ static int run(const cli_command *cmd, int argc, char **argv)
         status = cli_open(0, &engine);
     if (status >= 0)
         return status;
-    l.w = (csn_jw) CSN_JW_INIT(&l.text, true);
-    if (v.json)
-        csn_jw_begin_array(&l.w);
-    for (size_t i = 0; i < CSN_COUNT(heads); i++)
-        cli_table_cell(&l.table, heads[i]);
     status =
         csn_sandbox_list(engine, on_box, &l, &err) < 0 ? cli_fail(&err, NULL) : print_listing(&l);
-    csn_table_auto(&l.table);
-    csn_buf_free(&l.text);
+    listing_done(&l);
     return status;
 }
 

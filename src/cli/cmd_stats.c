@@ -39,7 +39,7 @@ static const cli_group groups[] = { { "Options", own_options, 0 }, { NULL, NULL,
 /* One sandbox as it was looked at. */
 struct look {
     char id[33], name[65];
-    int64_t memory_limit, pids_limit, disk_limit;
+    int64_t created_ms, memory_limit, pids_limit, disk_limit;
     csn_usage usage;
     int64_t at_ns;
     double cores; /* since the look before; below 0: unknown */
@@ -64,7 +64,8 @@ static void note_box(const csn_sandbox_info *info, void *user)
             cli_out_of_memory();
     }
     look = &l->items[l->n++];
-    *look = (struct look){ .memory_limit = info->memory_bytes,
+    *look = (struct look){ .created_ms = info->created_ms,
+                           .memory_limit = info->memory_bytes,
                            .pids_limit = info->pids,
                            .disk_limit = info->disk_bytes };
     (void) csn_str_copy(look->id, sizeof(look->id), csn_str_of(info->id));
@@ -87,6 +88,15 @@ static double share_since(const struct looks *before, const struct look *now)
             return (double) (now->usage.cpu_us - before->items[i].usage.cpu_us) * 1000.0 /
                    (double) (now->at_ns - before->items[i].at_ns);
     return -1;
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+    const struct look *x = a, *y = b;
+
+    if (x->created_ms != y->created_ms)
+        return x->created_ms < y->created_ms ? -1 : 1;
+    return strcmp(x->id, y->id);
 }
 
 /* Fills *now with every started sandbox that can be asked; one that goes meanwhile is left out. */
@@ -112,6 +122,8 @@ static int look_around(csn_engine *engine, const cli_args *args, const struct lo
         now->items[kept++] = look;
     }
     now->n = kept;
+    if (kept)
+        qsort(now->items, kept, sizeof(*now->items), oldest_first);
     return CSN_OK;
 }
 

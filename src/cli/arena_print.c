@@ -1,0 +1,183 @@
+#include "arena_print.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include "out.h"
+#include "table.h"
+
+static void rule(csn_buf *out, char c, int n)
+{
+    for (int i = 0; i < n; i++)
+        csn_buf_putc(out, c);
+    csn_buf_putc(out, '\n');
+}
+
+static void send(int fd, csn_buf *out)
+{
+    (void) cli_write(fd, out->data, out->len); /* nobody reads: the files still tell */
+}
+
+void cli_arena_banner(int fd, const csn_arena_options *o, size_t n_candidates, bool fell_back)
+{
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf objective = CSN_BUF_INIT;
+    size_t len = o->run.objective_len < 400 ? o->run.objective_len : 400;
+
+    csn_buf_append(&objective, o->run.objective, len);
+    rule(&out, '=', 60);
+    csn_buf_puts(&out, "CAISSON ARENA\n");
+    rule(&out, '=', 60);
+    csn_buf_puts(&out, "Objective: ");
+    cli_put_safe(&out, objective.data);
+    csn_buf_printf(&out, "%s\nCandidates: %zu\n", len < o->run.objective_len ? " …" : "", n_candidates);
+    if (o->n_trials > 1)
+        csn_buf_printf(&out, "Trials: %u\n", o->n_trials);
+    csn_buf_printf(&out, "Execution: %s\n",
+                   o->run.backend == CSN_BACKEND_DAYTONA && !fell_back ? "DAYTONA" : "LOCAL");
+    if (fell_back)
+        csn_buf_puts(&out, "  (Daytona not configured, falling back to local)\n");
+    csn_buf_puts(&out, "\nPHASE: Running Candidates\n");
+    rule(&out, '-', 40);
+    send(fd, &out);
+}
+
+static const char *number(double v)
+{
+    static char ring[4][32];
+    static unsigned at;
+    char *text = ring[at++ % 4];
+
+    (void) snprintf(text, 32, "%.1f", v);
+    return text;
+}
+
+static void put_failures(csn_buf *out, const csn_arena_result *r)
+{
+    for (size_t i = 0; i < r->n_candidates; i++) {
+        const char *why = r->results[i]->error_message ? r->results[i]->error_message : r->scores[i].reason;
+        const char *advice = csn_candidate_advice(r->results[i]->error_message);
+
+        if (!r->scores[i].disqualified || !why)
+            continue;
+        csn_buf_puts(out, "  ");
+        cli_put_safe(out, r->names[i]);
+        csn_buf_puts(out, ": ");
+        cli_put_safe(out, why);
+        csn_buf_printf(out, "%s%s%s\n", advice ? " (" : "", advice ? advice : "", advice ? ")" : "");
+    }
+}
+
+static void put_trials(csn_buf *out, const csn_arena_result *r)
+{
+    csn_auto(table) cli_table t = CLI_TABLE_INIT(6, 0x3e);
+    static const char *const heads[] = { "Candidate", "n", "Success", "95 %", "Median time", "Median memory" };
+    char text[64];
+
+    for (size_t i = 0; i < CSN_COUNT(heads); i++)
+        cli_table_cell(&t, heads[i]);
+    for (size_t i = 0; i < r->n_candidates; i++) {
+        const csn_trial_stats *s = &r->stats[i];
+
+        cli_table_cell(&t, r->names[i]);
+        (void) snprintf(text, sizeof(text), "%u", s->n);
+        cli_table_cell(&t, text);
+        (void) snprintf(text, sizeof(text), "%.0f %%", 100 * s->success_rate);
+        cli_table_cell(&t, text);
+        (void) snprintf(text, sizeof(text), "%.0f-%.0f %%", 100 * s->wilson_low, 100 * s->wilson_high);
+        cli_table_cell(&t, text);
+        (void) snprintf(text, sizeof(text), "%.3f s [%.3f-%.3f]", s->exec_seconds.median,
+                        s->exec_seconds.q1, s->exec_seconds.q3);
+        cli_table_cell(&t, text);
+        cli_table_cell(&t, cli_size((int64_t) s->peak_memory_bytes.median));
+    }
+    csn_buf_puts(out, "\n");
+    cli_table_put(&t, out, 0);
+    if (r->comparison)
+        csn_buf_printf(out, "\n%s\n", r->comparison->verdict);
+    csn_buf_printf(out, "seed %" PRIu64 "\n", r->seed);
+}
+
+void cli_arena_scores(int fd, const csn_arena_result *r)
+{
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+    csn_auto(table) cli_table t = CLI_TABLE_INIT(6, 0x3c);
+    static const char *const heads[] = { "Candidate", "Success", "Quality", "Speed", "TOTAL", "Time" };
+
+    csn_buf_puts(&out, "\nPHASE: Scoring\n");
+    rule(&out, '-', 40);
+    for (size_t i = 0; i < CSN_COUNT(heads); i++)
+        cli_table_cell(&t, heads[i]);
+    for (size_t i = 0; i < r->n_candidates; i++) {
+        const csn_score *s = &r->scores[i];
+
+        cli_table_cell(&t, r->names[i]);
+        cli_table_cell(&t, s->disqualified ? "FAIL" : "PASS");
+        cli_table_cell(&t, number(s->quality_score));
+        cli_table_cell(&t, number(s->speed_score));
+        cli_table_cell(&t, number(s->total_score));
+        cli_table_cell(&t, r->results[i]->t_exec >= 0 ? cli_duration_ms((int64_t) (s->exec_seconds * 1000)) : "");
+    }
+    cli_table_put(&t, &out, 0);
+    put_failures(&out, r);
+    if (r->n_trials > 1)
+        put_trials(&out, r);
+    if (r->winner >= 0) {
+        csn_buf_puts(&out, "\nWinner: ");
+        cli_put_safe(&out, r->names[r->winner]);
+        csn_buf_printf(&out, " (%.1f)\n", r->scores[r->winner].total_score);
+    } else {
+        csn_buf_puts(&out, r->cancelled ? "\nNo winner: the run was cancelled\n"
+                                        : "\nNo winner: no candidate passed every gate\n");
+    }
+    send(fd, &out);
+}
+
+static csn_report_format format_of(const char *path)
+{
+    csn_str s = csn_str_of(path);
+
+    if (csn_str_ends_with(s, CSN_STR(".html")) || csn_str_ends_with(s, CSN_STR(".htm")))
+        return CSN_REPORT_HTML;
+    if (csn_str_ends_with(s, CSN_STR(".md")))
+        return CSN_REPORT_MARKDOWN;
+    return csn_str_ends_with(s, CSN_STR(".json")) ? CSN_REPORT_JSON : (csn_report_format) 0;
+}
+
+bool cli_arena_report_known(const char *path)
+{
+    return format_of(path) != 0;
+}
+
+/* Beside it and renamed: a reader never finds half a report. */
+int cli_arena_report(const csn_arena_result *r, const char *path)
+{
+    csn_auto(buf) csn_buf temp = CSN_BUF_INIT;
+    csn_auto(fd) int fd = -1;
+    csn_error err = { 0 };
+
+    csn_buf_printf(&temp, "%s.%ld.tmp", path, (long) getpid());
+    fd = open(temp.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return cli_fail_with(csn_code_of_errno(errno), NULL, "write '%s': %s", path, csn_strerror(errno));
+    if (csn_arena_report(r, format_of(path), fd, &err) < 0) {
+        (void) unlink(temp.data); /* half a file: of no use */
+        return cli_fail(&err, "write '%s'", path);
+    }
+    if (rename(temp.data, path) < 0) {
+        int e = errno;
+
+        (void) unlink(temp.data); /* as above */
+        return cli_fail_with(csn_code_of_errno(e), NULL, "write '%s': %s", path, csn_strerror(e));
+    }
+    return -1;
+}

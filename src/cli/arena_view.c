@@ -1,0 +1,238 @@
+#include "arena_view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/time.h"
+#include "base/utf8.h"
+
+#include "out.h"
+#include "term.h"
+
+#define NAME_WIDTH 16
+
+static const char *paint(const cli_view *v, const char *code)
+{
+    return v->has_color ? code : "";
+}
+
+void cli_view_begin(cli_view *view, int fd, bool is_live, bool is_quiet,
+                    const csn_candidate *candidates, size_t n, unsigned n_trials, const char *mode)
+{
+    *view = (cli_view){
+        .fd = fd,
+        .is_live = is_live && !is_quiet && cli_is_terminal(fd),
+        .is_quiet = is_quiet,
+        .has_color = cli_has_color(fd),
+        .n = n,
+        .lanes = csn_xalloc(n + 1, sizeof(*view->lanes)),
+        .mode = mode,
+        .start_ns = csn_now_ns(),
+    };
+    for (size_t i = 0; i < n; i++) {
+        view->lanes[i].id = candidates[i].id;
+        view->lanes[i].name = candidates[i].name ? candidates[i].name : candidates[i].id;
+        view->lanes[i].last = (csn_buf) CSN_BUF_INIT_MAX(4096);
+        view->lanes[i].n_trials = n_trials > 0 ? n_trials : 1;
+    }
+    if (view->is_live) {
+        cli_term_screen(fd);
+        cli_view_tick(view);
+    }
+}
+
+void cli_view_end(cli_view *view)
+{
+    if (view->is_live)
+        cli_term_restore();
+    view->is_live = false;
+    for (size_t i = 0; i < view->n; i++)
+        csn_buf_free(&view->lanes[i].last);
+    free(view->lanes);
+    view->lanes = NULL;
+    view->n = 0;
+}
+
+static cli_lane *lane_of(cli_view *v, const char *id)
+{
+    for (size_t i = 0; i < v->n; i++)
+        if (strcmp(v->lanes[i].id, id) == 0)
+            return &v->lanes[i];
+    return NULL;
+}
+
+void cli_view_log(const char *candidate_id, const char *message, void *user)
+{
+    cli_view *v = user;
+    cli_lane *lane = lane_of(v, candidate_id);
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+
+    if (!lane || v->is_quiet)
+        return;
+    csn_buf_clear(&lane->last);
+    cli_put_safe(&lane->last, message);
+    if (v->is_live)
+        return;
+    csn_buf_puts(&line, "[");
+    cli_put_safe(&line, lane->name);
+    csn_buf_printf(&line, "] %s\n", lane->last.data);
+    (void) cli_write(v->fd, line.data, line.len); /* a closed reader stops the talk, not the work */
+}
+
+void cli_view_state(size_t index, unsigned trial, csn_run_state state,
+                    const csn_candidate_result *result, void *user)
+{
+    cli_view *v = user;
+    cli_lane *lane = &v->lanes[index];
+
+    (void) trial;
+    if (state == CSN_RUN_CREATING) {
+        lane->n_running++;
+        lane->since_ns = csn_now_ns();
+    }
+    lane->state = state;
+    if (state != CSN_RUN_DONE)
+        return;
+    lane->n_running -= lane->n_running > 0;
+    lane->n_done++;
+    lane->n_failed += !result->success;
+    lane->took_ns = (int64_t) (result->runtime_seconds * 1e9);
+    if (result->error_message) {
+        csn_buf_clear(&lane->last);
+        cli_put_safe(&lane->last, result->error_message);
+    }
+}
+
+/* ---- one frame ---- */
+
+/* Cut to `room` columns, filled up with blanks when `fill`. */
+static void put_column(csn_buf *out, const char *text, size_t room, bool fill)
+{
+    size_t len = strlen(text), at = 0, n = 0, width = cli_width(text, len);
+
+    while (at < len && n < (width > room ? room - 1 : room)) {
+        unsigned code;
+        int step = csn_utf8_next(text + at, len - at, &code);
+
+        at += step > 0 ? (size_t) step : 1;
+        n++;
+    }
+    csn_buf_append(out, text, at);
+    if (width > room) {
+        csn_buf_puts(out, "…");
+        n++;
+    }
+    while (fill && n++ < room)
+        csn_buf_putc(out, ' ');
+}
+
+static void put_mark(const cli_view *v, const cli_lane *lane, csn_buf *out)
+{
+    static const char *const spinner[] = { "⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏" };
+    bool is_over = lane->n_done == lane->n_trials;
+
+    if (is_over && lane->n_failed == 0)
+        csn_buf_printf(out, "%s✓%s", paint(v, "\033[32m"), paint(v, "\033[0m"));
+    else if (is_over)
+        csn_buf_printf(out, "%s✗%s", paint(v, "\033[31m"), paint(v, "\033[0m"));
+    else if (lane->n_running > 0)
+        csn_buf_printf(out, "%s%s%s", paint(v, "\033[36m"), spinner[v->frame % CSN_COUNT(spinner)],
+                       paint(v, "\033[0m"));
+    else
+        csn_buf_puts(out, "·");
+}
+
+static void put_state(const cli_lane *lane, char out[32])
+{
+    if (lane->n_trials > 1 && lane->n_done < lane->n_trials)
+        (void) snprintf(out, 32, "%s %u/%u", lane->n_running > 0 ? csn_run_state_name(lane->state) : "waiting",
+                        lane->n_done, lane->n_trials);
+    else if (lane->n_trials > 1)
+        (void) snprintf(out, 32, "%u/%u passed", lane->n_trials - lane->n_failed, lane->n_trials);
+    else
+        (void) snprintf(out, 32, "%s",
+                        lane->state == CSN_RUN_DONE && lane->n_failed > 0 ? "failed"
+                                                                          : csn_run_state_name(lane->state));
+}
+
+static void put_lane(const cli_view *v, const cli_lane *lane, size_t columns, csn_buf *out)
+{
+    int64_t ns = lane->n_running > 0 ? csn_now_ns() - lane->since_ns : lane->took_ns;
+    size_t state_width = lane->n_trials > 1 ? 16 : 10;
+    size_t used = 3 + NAME_WIDTH + 2 + state_width + 8 + 2;
+    char state[32];
+
+    csn_buf_puts(out, " ");
+    put_mark(v, lane, out);
+    csn_buf_printf(out, " %s", paint(v, "\033[1m"));
+    put_column(out, lane->name, NAME_WIDTH, true);
+    csn_buf_printf(out, "%s  ", paint(v, "\033[0m"));
+    put_state(lane, state);
+    put_column(out, state, state_width, true);
+    csn_buf_printf(out, "%7.1fs  ", (double) ns / 1e9);
+    csn_buf_puts(out, paint(v, "\033[2m"));
+    if (columns > used + 4)
+        put_column(out, lane->last.data, columns - used - 1, false);
+    csn_buf_printf(out, "%s\033[K\r\n", paint(v, "\033[0m"));
+}
+
+static void put_title(const cli_view *v, size_t columns, csn_buf *out)
+{
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+    unsigned n_done = 0, n_failed = 0, n_running = 0, n_all = 0;
+
+    for (size_t i = 0; i < v->n; i++) {
+        n_all += v->lanes[i].n_trials;
+        n_done += v->lanes[i].n_done;
+        n_failed += v->lanes[i].n_failed;
+        n_running += v->lanes[i].n_running;
+    }
+    csn_buf_printf(&line, " arena · %s · %u of %u done · %u running · %u failed · %.1fs", v->mode, n_done,
+                   n_all, n_running, n_failed, (double) (csn_now_ns() - v->start_ns) / 1e9);
+    put_column(out, line.data, columns > 2 ? columns - 1 : 1, false);
+    csn_buf_puts(out, "\033[K\r\n\033[K\r\n");
+}
+
+/* With more candidates than rows: those that run come first, then those that wait, then the finished ones. */
+static int importance(const cli_lane *lane)
+{
+    return lane->n_running > 0 ? 0 : lane->n_done < lane->n_trials ? 1 : 2;
+}
+
+static void put_lanes(const cli_view *v, size_t room, size_t columns, csn_buf *out)
+{
+    size_t shown = 0;
+
+    if (v->n <= room) {
+        for (size_t i = 0; i < v->n; i++)
+            put_lane(v, &v->lanes[i], columns, out);
+        return;
+    }
+    for (int wanted = 0; wanted < 3; wanted++)
+        for (size_t i = 0; i < v->n && shown + 1 < room; i++)
+            if (importance(&v->lanes[i]) == wanted) {
+                put_lane(v, &v->lanes[i], columns, out);
+                shown++;
+            }
+    csn_buf_printf(out, "   … and %zu more\033[K", v->n - shown);
+}
+
+/* One write per frame, nothing erased that is drawn again: no flicker. The size is asked anew each time. */
+void cli_view_tick(void *user)
+{
+    cli_view *v = user;
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+    uint16_t rows, columns;
+
+    if (!v->is_live)
+        return;
+    cli_term_size(v->fd, &rows, &columns);
+    csn_buf_puts(&out, "\033[?2026h\033[H");
+    put_title(v, columns, &out);
+    put_lanes(v, rows > 4 ? (size_t) rows - 3 : 1, columns, &out);
+    csn_buf_puts(&out, "\033[J\033[?2026l");
+    (void) cli_write(v->fd, out.data, out.len); /* the terminal went away: the work goes on */
+    v->frame++;
+}

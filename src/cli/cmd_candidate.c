@@ -1,0 +1,135 @@
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+
+#include "arena_opts.h"
+#include "arena_view.h"
+#include "commands.h"
+#include "out.h"
+#include "session.h"
+
+struct values {
+    cli_arena_values arena;
+    const char *id, *output;
+    int json, quiet;
+};
+
+static const cli_opt own_options[] = {
+    { 0, "id", CLI_TEXT, offsetof(struct values, id), "ID", "its name in paths and logs [the script's name]", NULL, NULL },
+    { 0, "output", CLI_TEXT, offsetof(struct values, output), "FILE", "local file for the artifact [standard output]", "@file", NULL },
+    { 0, "json", CLI_FLAG, offsetof(struct values, json), NULL, "print the whole result as one JSON document", NULL, NULL },
+    { 'q', "quiet", CLI_FLAG, offsetof(struct values, quiet), NULL, "no log lines", NULL, NULL },
+    CLI_END
+};
+
+static const cli_group groups[] = {
+    { "Candidate", own_options, 0 },
+    { "Run", cli_arena_run_options, offsetof(struct values, arena) },
+    { "Limits (defaults in brackets)", cli_arena_limit_options, offsetof(struct values, arena) },
+    { NULL, NULL, 0 },
+};
+
+static int status_of(const csn_candidate_result *r)
+{
+    if (r->cancelled)
+        return 128 + (cli_arena_signal() ? cli_arena_signal() : SIGINT);
+    if (r->success)
+        return 0;
+    if (csn_starts_with(r->error_message, "Daytona ") ||
+        csn_starts_with(r->error_message, "Could not create sandbox"))
+        return CLI_ARENA_NO_BACKEND;
+    return CLI_ARENA_FAILED;
+}
+
+static int show(const struct values *v, const csn_candidate_result *r)
+{
+    const char *advice = csn_candidate_advice(r->error_message);
+    csn_error err = { 0 };
+
+    if (v->json)
+        return csn_candidate_result_json(r, STDOUT_FILENO, &err) < 0 ? cli_fail(&err, NULL) : status_of(r);
+    if (!v->output && r->artifact_content)
+        (void) cli_write(STDOUT_FILENO, r->artifact_content, r->artifact_len); /* a closed pipe is its reader's wish */
+    if (r->error_message)
+        cli_note("%s", r->error_message);
+    if (advice && !v->quiet)
+        cli_note("  try: %s", advice);
+    if (v->output && r->artifact_content && !r->artifact_file)
+        return CLI_ARENA_FAILED; /* the log said why */
+    return status_of(r);
+}
+
+static int run_it(const struct values *v, const csn_candidate *c, csn_run_options *o)
+{
+    csn_auto(engine) csn_engine *engine = NULL;
+    csn_candidate_result *result = NULL;
+    csn_cancel *cancel = NULL;
+    csn_error err = { 0 };
+    cli_view view;
+    int status;
+
+    if (csn_cancel_new(&cancel, &err) < 0)
+        return cli_fail(&err, NULL);
+    if (o->backend == CSN_BACKEND_LOCAL) {
+        status = cli_open(0, &engine);
+        if (status >= 0) {
+            csn_cancel_free(cancel);
+            return CLI_ARENA_NO_BACKEND;
+        }
+    }
+    cli_arena_catch_signals(cancel);
+    cli_view_begin(&view, STDERR_FILENO, false, v->quiet, c, 1, 1, "local");
+    o->cancel = cancel;
+    o->on_log = cli_view_log;
+    o->user_data = &view;
+    status = csn_candidate_run(engine, c, o, &result, &err) < 0 ? cli_fail(&err, NULL) : show(v, result);
+    cli_view_end(&view);
+    csn_candidate_result_free(result);
+    cli_arena_catch_signals(NULL);
+    csn_cancel_free(cancel);
+    return status;
+}
+
+static int run(const cli_command *cmd, int argc, char **argv)
+{
+    struct values v = { 0 };
+    cli_args args;
+    csn_candidate c = { .size = sizeof(c) };
+    csn_run_options o = { .size = sizeof(o) };
+    cli_arena_run kept = { .objective = CSN_BUF_INIT };
+    int status = cli_parse(cmd, argc, argv, &v, &args);
+
+    if (status < 0)
+        status = cli_want(cmd, &args, 1, 1);
+    if (status < 0 && !v.arena.objective)
+        status = cli_usage(cmd, "--objective is missing");
+    if (status < 0) {
+        cli_want_json(v.json);
+        status = cli_arena_fill(cmd, &v.arena, &o, &kept);
+    }
+    if (status < 0) {
+        c.script = args.argv[0];
+        c.id = v.id ? v.id : cli_id_of_script(c.script);
+        o.artifact_file = v.output && !csn_streq(v.output, "-") ? v.output : NULL;
+        if (!o.artifact_file)
+            v.output = NULL;
+        status = run_it(&v, &c, &o);
+    }
+    cli_arena_done(&kept);
+    return status;
+}
+
+const cli_command cli_cmd_candidate = {
+    .name = "candidate",
+    .summary = "Run one candidate script on an objective and take its artifact",
+    .usage = "candidate [options] --objective TEXT|@FILE SCRIPT",
+    .text = "SCRIPT is called with the objective and the path it must write its artifact to. The artifact goes to\n"
+            "standard output or --output FILE, log lines go to standard error. Exit status: 0 success, 1 the\n"
+            "candidate failed, 2 misuse, 3 no usable backend, 130 interrupted.",
+    .groups = groups,
+    .operands = "@file",
+    .run = run,
+};
