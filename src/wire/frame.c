@@ -163,7 +163,10 @@ static int send_raw(int sock, struct iovec *iov, size_t n_iov, const int *fds, s
     do
         n = sendmsg(sock, &msg, MSG_NOSIGNAL | flags);
     while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : 0; /* SEQPACKET: whole or not at all */
+    if (n < 0)
+        return errno == ECONNRESET ? -EPIPE
+                                   : -errno; /* it left with unread frames: left all the same */
+    return 0;                                /* SEQPACKET: whole or not at all */
 }
 
 static int send_blob(int sock, csn_frame *head, const csn_out *out)
