@@ -3,7 +3,7 @@
 #define CAISSON_ARENA_H
 
 #include <caisson/config.h>
-#include <caisson/sandbox.h>
+#include <caisson/process.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,6 +64,9 @@ struct csn_candidate_result;
 typedef void (*csn_run_state_fn)(size_t index, unsigned trial, csn_run_state state,
                                  const struct csn_candidate_result *result, void *user);
 typedef void (*csn_tick_fn)(void *user);
+/* What a script prints, as it comes; not what its setup prints. */
+typedef void (*csn_candidate_output_fn)(const char *candidate_id, csn_stream stream, const void *data,
+                                        size_t len, void *user);
 
 typedef struct csn_run_options {
     size_t size;
@@ -96,7 +99,8 @@ typedef struct csn_run_options {
     csn_run_state_fn on_state; /* NULL: none */
     csn_tick_fn on_tick;       /* called about every tick_ms while something runs; NULL: none */
     int tick_ms;
-    void *user_data; /* of all callbacks */
+    csn_candidate_output_fn on_output; /* NULL: none */
+    void *user_data;                   /* of all callbacks */
 } csn_run_options;
 
 /* Plain data made and freed by the library; fields are only appended. */

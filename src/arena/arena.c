@@ -137,7 +137,7 @@ static void judged(csn_job *job)
     csn_quality_done(&quality);
 }
 
-static const csn_job_watch quiet = { NULL, NULL, judged };
+static const csn_job_watch quiet = { NULL, NULL, judged, NULL };
 
 /* False: there is nobody to ask, or asking failed; the run is then to be settled by the caller. */
 static bool ask_scorer(csn_arena *a, size_t run)
@@ -206,7 +206,15 @@ static void ended(csn_job *job)
     }
 }
 
-static const csn_job_watch watch = { log_line, new_state, ended };
+static void took_output(csn_job *job, csn_stream stream, const void *data, size_t len)
+{
+    csn_arena *a = job->owner;
+
+    if (a->o.run.on_output)
+        a->o.run.on_output(job->plan->id, stream, data, len, a->o.run.user_data);
+}
+
+static const csn_job_watch watch = { log_line, new_state, ended, took_output };
 
 /* ---- the order ---- */
 

@@ -45,7 +45,15 @@ static void ended(csn_job *job)
     csn_pump_end(&s->pump, job);
 }
 
-static const csn_job_watch watch = { log_line, new_state, ended };
+static void took_output(csn_job *job, csn_stream stream, const void *data, size_t len)
+{
+    single *s = job->owner;
+
+    if (s->o.on_output)
+        s->o.on_output(job->plan->id, stream, data, len, s->o.user_data);
+}
+
+static const csn_job_watch watch = { log_line, new_state, ended, took_output };
 
 /* The local copy; a failure is worth a warning, the candidate did its part. */
 static void save(single *s)

@@ -285,6 +285,8 @@ static void took_output(csn_stream stream, const void *data, size_t len, void *u
     csn_job *job = user;
     size_t before = job->output.len;
 
+    if (job->watch->output)
+        job->watch->output(job, stream, data, len);
     if (stream == CSN_STDERR)
         keep_some(&job->errors, job->plan->output_max, data, len);
     if (stream == CSN_STDERR && job->plan->only_stdout)

@@ -30,9 +30,10 @@ typedef struct csn_job_plan {
 typedef struct csn_job csn_job;
 
 typedef struct csn_job_watch {
-    void (*log)(csn_job *job, const char *message);        /* NULL: none */
-    void (*state)(csn_job *job, csn_run_state state);      /* NULL: none */
-    void (*done)(csn_job *job);                            /* the result is complete */
+    void (*log)(csn_job *job, const char *message);   /* NULL: none */
+    void (*state)(csn_job *job, csn_run_state state); /* NULL: none */
+    void (*done)(csn_job *job);                       /* the result is complete */
+    void (*output)(csn_job *job, csn_stream stream, const void *data, size_t len); /* NULL: none */
 } csn_job_watch;
 
 struct csn_job {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/str.h"
 #include "base/time.h"
 #include "base/utf8.h"
 
@@ -79,6 +80,32 @@ void cli_view_log(const char *candidate_id, const char *message, void *user)
     cli_put_safe(&line, lane->name);
     csn_buf_printf(&line, "] %s\n", lane->last.data);
     (void) cli_write(v->fd, line.data, line.len); /* a closed reader stops the talk, not the work */
+}
+
+/* The last whole line of a piece that isn't blank. Cheap: only the end of the piece is looked at. */
+void cli_view_output(const char *candidate_id, csn_stream stream, const void *data, size_t len,
+                     void *user)
+{
+    cli_view *v = user;
+    cli_lane *lane = v->is_live ? lane_of(v, candidate_id) : NULL;
+    csn_str text = csn_str_n(data, len);
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+    const char *start;
+
+    (void) stream;
+    if (!lane)
+        return;
+    if (text.len > 512)
+        text = csn_str_n(text.data + text.len - 512, 512);
+    text = csn_str_trim(text);
+    start = memrchr(text.data, '\n', text.len);
+    if (start)
+        text = csn_str_n(start + 1, text.len - (size_t) (start + 1 - text.data));
+    if (text.len == 0)
+        return;
+    csn_buf_append(&line, text.data, text.len);
+    csn_buf_clear(&lane->last);
+    cli_put_safe(&lane->last, line.data);
 }
 
 void cli_view_state(size_t index, unsigned trial, csn_run_state state,

@@ -37,6 +37,8 @@ void cli_view_end(cli_view *view); /* the terminal is as before */
 void cli_view_log(const char *candidate_id, const char *message, void *user);
 void cli_view_state(size_t index, unsigned trial, csn_run_state state,
                     const csn_candidate_result *result, void *user);
+void cli_view_output(const char *candidate_id, csn_stream stream, const void *data, size_t len,
+                     void *user); /* its last line is shown on the live display */
 void cli_view_tick(void *user);
 
 #endif

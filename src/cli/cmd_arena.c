@@ -292,6 +292,7 @@ static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
     c->o.run.on_log = cli_view_log;
     c->o.run.on_state = cli_view_state;
     c->o.run.on_tick = view.is_live ? cli_view_tick : NULL;
+    c->o.run.on_output = view.is_live ? cli_view_output : NULL;
     c->o.run.tick_ms = 80;
     c->o.run.user_data = &view;
     r = csn_arena_run(engine, c->candidates, c->n, &c->o, &result, &err);
