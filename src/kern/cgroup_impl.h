@@ -26,6 +26,9 @@ int csn_cg_v2_usage(int dir_fd, csn_cgroup_usage *usage);
 int csn_cg_v1_freeze(int dir_fd, bool freeze);
 int csn_cg_v2_freeze(int dir_fd, bool freeze);
 
+/* Moves every process of the group into its leaf `caisson-engine`. */
+int csn_cg_v2_empty(int own);
+
 /* Signals the processes in the group (a batch of them; 0: only counts). The number found, or -errno. */
 int csn_cg_signal_all(int dir_fd, int sig);
 

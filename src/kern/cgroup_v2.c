@@ -116,7 +116,7 @@ static int move_all(int from, int to)
     return r < 0 ? r : n;
 }
 
-static int empty_own(int own)
+int csn_cg_v2_empty(int own)
 {
     csn_auto(fd) int leaf = -1;
     int r = 1;
@@ -171,7 +171,7 @@ static int prepare_own(int own, uint32_t wanted)
 
     if (r != -EBUSY) /* only the host's root group may have processes and controllers both */
         return r;
-    r = empty_own(own);
+    r = csn_cg_v2_empty(own);
     return r < 0 ? r : enable(own, wanted);
 }
 

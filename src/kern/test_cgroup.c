@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -235,12 +236,13 @@ TEST(groups_can_be_removed_without_capabilities)
     CHECK_INT(csn_cgroup_remove(&cg), 0);
 }
 
+/* 70 ms of CPU time: at a fifth of a core that takes three pauses. */
 static int burn(void)
 {
-    int64_t end = csn_now_ns() + 500 * CSN_NS_PER_MS;
+    struct timespec used = { 0, 0 };
 
-    while (csn_now_ns() < end)
-        continue;
+    while (used.tv_sec == 0 && used.tv_nsec < 70 * CSN_NS_PER_MS)
+        (void) clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     return 0;
 }
 
@@ -260,9 +262,8 @@ TEST(the_cpu_quota_holds)
     in_group(&cg, burn, &pidfd);
     CHECK_INT(csn_pidfd_reap(pidfd, false, NULL), 0);
     CHECK_INT(csn_cgroup_usage_read(&cg, &usage), 0);
-    csn_test_note("%llu us of 500 ms at a fifth of a core", (unsigned long long) usage.cpu_usec);
-    CHECK(usage.cpu_usec > 20000 && usage.cpu_usec < 250000);
-    CHECK(usage.n_throttled > 0);
+    CHECK(usage.cpu_usec >= 70000);
+    CHECK(usage.n_throttled >= 2);
     CHECK_INT(csn_cgroup_update(&cg, &(csn_cgroup_limits){ .cpu_milli = 500, .memory_bytes = 64 * MIB }), 0);
     CHECK_INT(csn_cgroup_remove(&cg), 0);
 }
@@ -295,22 +296,30 @@ TEST(only_harmless_devices_open_in_the_group)
 }
 
 /* The v2 part of a hybrid host has no controllers, but groups, birth inside, freezing and killing. */
-TEST(on_v2_a_child_is_born_in_the_group_frozen_and_killed)
+static csn_cgroup_host a_v2_host(void)
 {
     csn_cgroup_host host = { .rung = CSN_CGROUP_V2, .controllers = CSN_CG_FREEZER, .n_hierarchies = 1 };
     csn_cgroup_hierarchy *h = &host.hierarchies[0];
+
+    h->controllers = CSN_CG_FREEZER;
+    (void) snprintf(h->path, sizeof(h->path), "/sys/fs/cgroup/unified");
+    if (access("/sys/fs/cgroup/unified/cgroup.procs", W_OK) == 0)
+        return host;
+    (void) snprintf(h->path, sizeof(h->path), "/sys/fs/cgroup");
+    if (access("/sys/fs/cgroup/cgroup.subtree_control", W_OK) < 0)
+        SKIP("no writable cgroup v2 tree");
+    return host;
+}
+
+TEST(on_v2_a_child_is_born_in_the_group_frozen_and_killed)
+{
+    csn_cgroup_host host = a_v2_host();
     csn_child_end ending;
     csn_cgroup cg;
     int pidfd;
 
-    h->controllers = CSN_CG_FREEZER;
-    (void) snprintf(h->path, sizeof(h->path), "/sys/fs/cgroup/unified");
-    if (access("/sys/fs/cgroup/unified/cgroup.procs", W_OK) < 0)
-        (void) snprintf(h->path, sizeof(h->path), "/sys/fs/cgroup");
-    if (access("/sys/fs/cgroup/cgroup.procs", W_OK) < 0 &&
-        access("/sys/fs/cgroup/unified/cgroup.procs", W_OK) < 0)
-        SKIP("no writable cgroup v2 tree");
     csn_test_defer(sweep, &host);
+    CHECK_INT(csn_cgroup_prepare(&host), 0);
     CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &cg), 0);
     in_group(&cg, stay, &pidfd);
     CHECK_INT(csn_cg_signal_all(cg.in[0].dir_fd, 0), 1);
@@ -319,6 +328,25 @@ TEST(on_v2_a_child_is_born_in_the_group_frozen_and_killed)
     CHECK_INT(csn_pidfd_reap(pidfd, false, &ending), 0);
     CHECK_INT(ending.status, SIGKILL);
     CHECK_INT(csn_cgroup_remove(&cg), 0);
+}
+
+/* The rule that processes live in leaves only: the engine moves aside. */
+TEST(on_v2_our_own_group_can_be_emptied)
+{
+    csn_cgroup_host host = a_v2_host();
+    csn_cgroup own;
+    int pidfd;
+
+    csn_test_defer(sweep, &host);
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &own), 0);
+    in_group(&own, stay, &pidfd);
+    CHECK_INT(csn_cg_v2_empty(own.in[0].dir_fd), 0);
+    CHECK_INT(csn_cg_signal_all(own.in[0].dir_fd, 0), 0);
+    csn_auto(fd) int leaf = openat(own.in[0].dir_fd, CSN_CGROUP_ENGINE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK_INT(csn_cg_signal_all(leaf, SIGKILL), 1);
+    CHECK_INT(csn_pidfd_reap(pidfd, false, NULL), 0);
+    CHECK_INT(unlinkat(own.in[0].dir_fd, CSN_CGROUP_ENGINE, AT_REMOVEDIR), 0);
+    CHECK_INT(csn_cgroup_remove(&own), 0);
 }
 
 static void make_file(int dir, const char *name)

@@ -17,20 +17,30 @@
 #include "pidfd.h"
 #include "spawn.h"
 
-/* R8: only ever write to a file that is procfs's. */
-static int write_proc(int proc_fd, const char *path, const char *text, size_t len)
+/* R8: nothing on the way is a symlink or mounted over. */
+static int open_in_proc(int proc_fd, const char *path, int flags, int *ret_fd)
 {
     struct csn_open_how how = {
-        .flags = O_WRONLY | O_CLOEXEC,
+        .flags = (uint64_t) (unsigned) (flags | O_CLOEXEC),
         .resolve = CSN_RESOLVE_BENEATH | CSN_RESOLVE_NO_SYMLINKS | CSN_RESOLVE_NO_XDEV,
     };
-    csn_auto(fd) int fd = csn_fault_as("write_proc", EPERM);
+    int fd = (int) syscall(SYS_openat2, proc_fd, path, &how, sizeof(how));
 
     if (fd < 0)
-        return fd;
-    fd = (int) syscall(SYS_openat2, proc_fd, path, &how, sizeof(how));
-    if (fd < 0)
         return -errno;
+    *ret_fd = fd;
+    return 0;
+}
+
+static int write_proc(int proc_fd, const char *path, const char *text, size_t len)
+{
+    csn_auto(fd) int fd = -1;
+    int r = csn_fault_as("write_proc", EPERM);
+
+    if (r == 0)
+        r = open_in_proc(proc_fd, path, O_WRONLY, &fd);
+    if (r < 0)
+        return r;
     ssize_t n = csn_write(fd, text, len);
     return n < 0 ? (int) n : 0;
 }
@@ -79,22 +89,33 @@ int csn_userns_map(pid_t pid, const csn_idmap *uids, size_t n_uids, const csn_id
     return r;
 }
 
+/* Each name is a plain one in a directory that was verified. */
+static int write_zero(int dir_fd, const char *name)
+{
+    csn_auto(fd) int fd = csn_fault_as("write_proc", EPERM);
+
+    if (fd < 0)
+        return fd;
+    fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) /* a kind of namespace this kernel hasn't got can't be made either */
+        return errno == ENOENT ? 0 : -errno;
+    ssize_t n = csn_write(fd, "0", 1);
+    return n < 0 ? (int) n : 0;
+}
+
 int csn_userns_forbid_nested(int proc_fd)
 {
     static const char *const files[] = {
-        "sys/user/max_user_namespaces",   "sys/user/max_mnt_namespaces",
-        "sys/user/max_pid_namespaces",    "sys/user/max_net_namespaces",
-        "sys/user/max_ipc_namespaces",    "sys/user/max_uts_namespaces",
-        "sys/user/max_cgroup_namespaces", "sys/user/max_time_namespaces",
+        "max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces",    "max_net_namespaces",
+        "max_ipc_namespaces",  "max_uts_namespaces", "max_cgroup_namespaces", "max_time_namespaces",
     };
-    csn_auto(fd) int own = -1;
+    csn_auto(fd) int own = -1, dir = -1;
     int r = proc_fd >= 0 ? csn_proc_verify(proc_fd) : open_proc(&own);
 
-    for (size_t i = 0; r == 0 && i < CSN_COUNT(files); i++) {
-        r = write_proc(proc_fd >= 0 ? proc_fd : own, files[i], "0", 1);
-        if (r == -ENOENT)
-            r = 0; /* a kind of namespace this kernel hasn't got can't be made either */
-    }
+    if (r == 0)
+        r = open_in_proc(proc_fd >= 0 ? proc_fd : own, "sys/user", O_PATH | O_DIRECTORY, &dir);
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(files); i++)
+        r = write_zero(dir, files[i]);
     return r;
 }
 
