@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /* R3: what "root inside" may keep, within the sandbox's own user namespace. */
-#define CSN_CAPS_ROOT_INSIDE                                                                       \
-    ((1ull << 0 /* CHOWN */) | (1ull << 1 /* DAC_OVERRIDE */) | (1ull << 3 /* FOWNER */) |         \
-     (1ull << 4 /* FSETID */) | (1ull << 5 /* KILL */) | (1ull << 6 /* SETGID */) |                \
+#define CSN_CAPS_ROOT_INSIDE \
+    ((1ull << 0 /* CHOWN */) | (1ull << 1 /* DAC_OVERRIDE */) | (1ull << 3 /* FOWNER */) | \
+     (1ull << 4 /* FSETID */) | (1ull << 5 /* KILL */) | (1ull << 6 /* SETGID */) | \
      (1ull << 7 /* SETUID */) | (1ull << 10 /* NET_BIND_SERVICE */))
 
 typedef struct csn_caps {

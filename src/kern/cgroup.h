@@ -7,26 +7,26 @@
 #include <stdint.h>
 
 /* Theory of operation. The host is looked at once (csn_cgroup_probe) and the result is plain data
- * that may be kept or sent. A sandbox has one directory `caisson/<id>` below our own cgroup in every
+ * that may be kept or sent. A sandbox has one directory `caisson/<id>` below our own cgroup in each
  * hierarchy that limits it: one on v2, up to six on v1 and hybrid hosts. The top of a hierarchy has
  * mode 0555, `caisson` is ours: so a keeper that gave up its capabilities can still remove its
- * groups, and only those. Who wants to sweep after a crash must remember the host struct it was made with:
- * the next engine may live in another cgroup. The child joins by itself:
- * on v2 it is born there (csn_clone with cgroup_fd), on v1 it calls csn_cgroup_join(), which writes
- * "0" to the `tasks` files opened here; moving it from outside through cgroup.procs takes a global
- * lock and costs milliseconds. release_agent and notify_on_release are never touched (R22). */
+ * groups, and only those. Who wants to sweep after a crash must remember the host struct the group
+ * was made with: the next engine may live in another cgroup. The child joins by itself: on v2 it is
+ * born there (csn_clone with cgroup_fd), on v1 it calls csn_cgroup_join(), which writes "0" to the
+ * `tasks` files opened here; moving it from outside through cgroup.procs takes a global lock and
+ * costs milliseconds. release_agent and notify_on_release are never touched (R22). */
 
-#define CSN_CG_MEMORY (1u << 0)
-#define CSN_CG_PIDS (1u << 1)
-#define CSN_CG_CPU (1u << 2)
+#define CSN_CG_MEMORY  (1u << 0)
+#define CSN_CG_PIDS    (1u << 1)
+#define CSN_CG_CPU     (1u << 2)
 #define CSN_CG_CPUACCT (1u << 3)
 #define CSN_CG_FREEZER (1u << 4)
 #define CSN_CG_DEVICES (1u << 5)
-#define CSN_CG_LIMITS (CSN_CG_MEMORY | CSN_CG_PIDS | CSN_CG_CPU) /* what the ladder asks for */
-#define CSN_CG_N 6
+#define CSN_CG_LIMITS  (CSN_CG_MEMORY | CSN_CG_PIDS | CSN_CG_CPU) /* what the ladder asks for */
+#define CSN_CG_N       6
 
 #define CSN_CGROUP_PATH_MAX 512
-#define CSN_CGROUP_ID_MAX 64
+#define CSN_CGROUP_ID_MAX   64
 
 enum csn_cgroup_rung {
     CSN_CGROUP_NONE, /* rlimits and the watcher (watch.h) must do */
@@ -58,11 +58,11 @@ int csn_cgroup_probe(csn_cgroup_host *ret_host);
 int csn_cgroup_prepare(const csn_cgroup_host *host);
 
 typedef struct csn_cgroup_limits {
-    uint32_t controllers;  /* which to use; 0: CSN_CG_LIMITS. Missing ones: -ENOTSUP */
-    int64_t memory_bytes;  /* <= 0: none */
-    int64_t n_processes;   /* <= 0: none */
-    int64_t cpu_milli;     /* 1000 = one core; <= 0: none */
-    uint32_t cpu_weight;   /* 1…10000, 100 is ordinary; 0: left alone */
+    uint32_t controllers; /* which to use; 0: CSN_CG_LIMITS. Missing ones: -ENOTSUP */
+    int64_t memory_bytes; /* <= 0: none */
+    int64_t n_processes;  /* <= 0: none */
+    int64_t cpu_milli;    /* 1000 = one core; <= 0: none */
+    uint32_t cpu_weight;  /* 1…10000, 100 is ordinary; 0: left alone */
 } csn_cgroup_limits;
 
 typedef struct csn_cgroup {
@@ -80,8 +80,8 @@ typedef struct csn_cgroup {
 /* All descriptors unset; what csn_cgroup_done() leaves behind. */
 void csn_cgroup_init(csn_cgroup *cg);
 
-/* Makes the groups and writes all limits but those of csn_cgroup_finish(): all or nothing. `id` is [a-z0-9-], at most 64. -EEXIST:
- * there is such a group already. */
+/* Makes the groups and writes all limits but those of csn_cgroup_finish(): all or nothing. `id` is
+ * [a-z0-9-], at most 64. -EEXIST: there is such a group already. */
 int csn_cgroup_create(const csn_cgroup_host *host, const char *id, const csn_cgroup_limits *limits,
                       csn_cgroup *ret_cg);
 
@@ -109,9 +109,9 @@ void csn_cgroup_close_tasks(csn_cgroup *cg);
 typedef struct csn_cgroup_usage {
     uint64_t memory_bytes;
     uint64_t memory_peak_bytes;
-    uint64_t n_oom_kills;    /* processes killed because the group's memory was full */
-    uint64_t n_processes;    /* threads count */
-    uint64_t n_fork_denied;  /* clone() refused at the limit */
+    uint64_t n_oom_kills;   /* processes killed because the group's memory was full */
+    uint64_t n_processes;   /* threads count */
+    uint64_t n_fork_denied; /* clone() refused at the limit */
     uint64_t cpu_usec;
     uint64_t n_throttled;
 } csn_cgroup_usage;

@@ -14,10 +14,10 @@
 #include "lines.h"
 #include "pidfd.h"
 
-#define KILL_MS 2000   /* R28 */
+#define KILL_MS   2000 /* R28 */
 #define REMOVE_MS 2000 /* a dying process leaves its group a moment after it was reaped */
 #define MAX_BYTES (1u << 20)
-#define BATCH 128
+#define BATCH     128
 
 /* There is no event for "group empty" that works on v1: look, and look again a little later. */
 static void wait_a_bit(unsigned round)

@@ -9,7 +9,7 @@
 #include "cgroup_impl.h"
 #include "lines.h"
 
-#define PERIOD_US 100000
+#define PERIOD_US    100000
 #define MIN_QUOTA_US 1000 /* the kernel's */
 
 /* Memory with swap may never be below memory without: which of the two to write first depends on

@@ -12,8 +12,8 @@
 #include "cgroup_impl.h"
 #include "lines.h"
 
-#define PERIOD_US 100000
-#define MIN_QUOTA_US 1000
+#define PERIOD_US      100000
+#define MIN_QUOTA_US   1000
 #define PREPARE_ROUNDS 16
 
 static int limit_memory(int dir, int64_t bytes)
@@ -24,7 +24,7 @@ static int limit_memory(int dir, int64_t bytes)
         return r;
     r = csn_cg_write(dir, "memory.swap.max", "0");
     if (r == -ENOENT)
-        r = 0; /* a kernel without swap */
+        r = 0;  /* a kernel without swap */
     if (r == 0) /* out of memory ends a program, not the sandbox's init with it */
         r = csn_cg_write(dir, "memory.oom.group", "0");
     return r == -ENOENT ? 0 : r;

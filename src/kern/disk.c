@@ -94,7 +94,8 @@ static void count(struct walk *w, const char *name)
     struct stat st;
 
     w->usage.n_seen++;
-    if (fstatat(w->fd[slot_of(w->depth)], name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_dev != w->dev)
+    if (fstatat(w->fd[slot_of(w->depth)], name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        st.st_dev != w->dev)
         return; /* just removed, or another file system */
     uint64_t bytes = (uint64_t) st.st_blocks * 512;
     w->usage.n_files++;

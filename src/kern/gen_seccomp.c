@@ -15,13 +15,13 @@
 
 #include "seccomp_table.h"
 
-#define MAX_CODE 512
+#define MAX_CODE   512
 #define MAX_RANGES 512
 #define MAX_NUMBER 600 /* behind the last call of any table */
 
-#define NR 0
-#define ARCH 4
-#define ARG(i) (16 + 8 * (i)) /* low half: both architectures are little-endian */
+#define NR          0
+#define ARCH        4
+#define ARG(i)      (16 + 8 * (i)) /* low half: both architectures are little-endian */
 #define ARG_HIGH(i) (ARG(i) + 4)
 
 /* The errnos of both architectures; the build machine's might differ. */
@@ -113,7 +113,7 @@ static void if_any(const uint32_t *values, size_t n, int then, int otherwise)
         if_equal(values[i], then, i + 1 == n ? otherwise : NEXT);
 }
 
-#define IF_ANY(values, then, otherwise)                                                            \
+#define IF_ANY(values, then, otherwise) \
     if_any(values, sizeof(values) / sizeof((values)[0]), then, otherwise)
 
 /* ---- arguments ---- */
@@ -148,7 +148,7 @@ static void block_mknod(void)
     load(ARG(1));
     here(L_DEVICE_MODE);
     mask(0xf000);
-    if_equal(0x2000, CSN_RULE_REFUSE, NEXT); /* S_IFCHR */
+    if_equal(0x2000, CSN_RULE_REFUSE, NEXT);           /* S_IFCHR */
     if_equal(0x6000, CSN_RULE_REFUSE, CSN_RULE_ALLOW); /* S_IFBLK */
 }
 
@@ -325,7 +325,8 @@ static void compile(enum profile profile, bool is_x86)
 
 static void print(FILE *f, const char *arch, const char *profile)
 {
-    (void) fprintf(f, "/* %zu instructions */\nstatic const struct sock_filter csn_bpf_%s_%s[] = {\n",
+    (void) fprintf(f,
+                   "/* %zu instructions */\nstatic const struct sock_filter csn_bpf_%s_%s[] = {\n",
                    out.n, arch, profile);
     for (size_t i = 0; i < out.n; i++)
         (void) fprintf(f, "    { 0x%02x, %u, %u, 0x%08x },\n", out.code[i].code, out.code[i].jt,

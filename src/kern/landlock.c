@@ -11,28 +11,28 @@
 #include "missing.h"
 
 /* The bits of each ABI; linux-libc-dev 6.1 knows two of seven. */
-#define FS_EXECUTE (1ull << 0)
-#define FS_WRITE_FILE (1ull << 1)
-#define FS_READ_FILE (1ull << 2)
-#define FS_READ_DIR (1ull << 3)
-#define FS_REMOVE_DIR (1ull << 4)
+#define FS_EXECUTE     (1ull << 0)
+#define FS_WRITE_FILE  (1ull << 1)
+#define FS_READ_FILE   (1ull << 2)
+#define FS_READ_DIR    (1ull << 3)
+#define FS_REMOVE_DIR  (1ull << 4)
 #define FS_REMOVE_FILE (1ull << 5)
-#define FS_MAKE_CHAR (1ull << 6)
-#define FS_MAKE_DIR (1ull << 7)
-#define FS_MAKE_REG (1ull << 8)
-#define FS_MAKE_SOCK (1ull << 9)
-#define FS_MAKE_FIFO (1ull << 10)
-#define FS_MAKE_BLOCK (1ull << 11)
-#define FS_MAKE_SYM (1ull << 12)
-#define FS_REFER (1ull << 13)     /* ABI 2; in ABI 1 linking across directories is always refused */
-#define FS_TRUNCATE (1ull << 14)  /* ABI 3 */
-#define FS_IOCTL_DEV (1ull << 15) /* ABI 5 */
+#define FS_MAKE_CHAR   (1ull << 6)
+#define FS_MAKE_DIR    (1ull << 7)
+#define FS_MAKE_REG    (1ull << 8)
+#define FS_MAKE_SOCK   (1ull << 9)
+#define FS_MAKE_FIFO   (1ull << 10)
+#define FS_MAKE_BLOCK  (1ull << 11)
+#define FS_MAKE_SYM    (1ull << 12)
+#define FS_REFER       (1ull << 13) /* ABI 2; in ABI 1 linking across directories is always refused */
+#define FS_TRUNCATE    (1ull << 14) /* ABI 3 */
+#define FS_IOCTL_DEV   (1ull << 15) /* ABI 5 */
 
 /* What makes sense on a rule for a plain file; the kernel refuses the others there. */
 #define FILE_RIGHTS (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
 
-#define NET_TCP (3ull)          /* bind and connect, ABI 4 */
-#define SCOPE_UNIX (1ull << 0)  /* ABI 6 */
+#define NET_TCP      (3ull)      /* bind and connect, ABI 4 */
+#define SCOPE_UNIX   (1ull << 0) /* ABI 6 */
 #define SCOPE_SIGNAL (1ull << 1)
 
 struct ruleset_attr {

@@ -45,8 +45,8 @@
 #endif
 #ifndef SYS_landlock_create_ruleset
 #define SYS_landlock_create_ruleset 444
-#define SYS_landlock_add_rule 445
-#define SYS_landlock_restrict_self 446
+#define SYS_landlock_add_rule       445
+#define SYS_landlock_restrict_self  446
 #endif
 
 struct csn_clone_args {
@@ -55,36 +55,36 @@ struct csn_clone_args {
     uint64_t cgroup;                /* 5.7 */
 };
 
-#define CSN_CLONE_PIDFD 0x00001000ull
-#define CSN_CLONE_NEWTIME 0x00000080ull
-#define CSN_CLONE_NEWNS 0x00020000ull
-#define CSN_CLONE_NEWCGROUP 0x02000000ull
-#define CSN_CLONE_NEWUTS 0x04000000ull
-#define CSN_CLONE_NEWIPC 0x08000000ull
-#define CSN_CLONE_NEWUSER 0x10000000ull
-#define CSN_CLONE_NEWPID 0x20000000ull
-#define CSN_CLONE_NEWNET 0x40000000ull
+#define CSN_CLONE_PIDFD       0x00001000ull
+#define CSN_CLONE_NEWTIME     0x00000080ull
+#define CSN_CLONE_NEWNS       0x00020000ull
+#define CSN_CLONE_NEWCGROUP   0x02000000ull
+#define CSN_CLONE_NEWUTS      0x04000000ull
+#define CSN_CLONE_NEWIPC      0x08000000ull
+#define CSN_CLONE_NEWUSER     0x10000000ull
+#define CSN_CLONE_NEWPID      0x20000000ull
+#define CSN_CLONE_NEWNET      0x40000000ull
 #define CSN_CLONE_INTO_CGROUP 0x200000000ull
 
 struct csn_open_how {
     uint64_t flags, mode, resolve;
 };
 
-#define CSN_RESOLVE_NO_XDEV 0x01u
+#define CSN_RESOLVE_NO_XDEV       0x01u
 #define CSN_RESOLVE_NO_MAGICLINKS 0x02u
-#define CSN_RESOLVE_NO_SYMLINKS 0x04u
-#define CSN_RESOLVE_BENEATH 0x08u
-#define CSN_RESOLVE_IN_ROOT 0x10u
+#define CSN_RESOLVE_NO_SYMLINKS   0x04u
+#define CSN_RESOLVE_BENEATH       0x08u
+#define CSN_RESOLVE_IN_ROOT       0x10u
 
 struct csn_mount_attr {
     uint64_t attr_set, attr_clr, propagation, userns_fd;
 };
 
-#define CSN_MOUNT_ATTR_IDMAP 0x00100000u
-#define CSN_OPEN_TREE_CLONE 1u
-#define CSN_OPEN_TREE_CLOEXEC 02000000u /* O_CLOEXEC, alike on x86_64 and aarch64 */
-#define CSN_FSOPEN_CLOEXEC 1u
-#define CSN_FSMOUNT_CLOEXEC 1u
+#define CSN_MOUNT_ATTR_IDMAP        0x00100000u
+#define CSN_OPEN_TREE_CLONE         1u
+#define CSN_OPEN_TREE_CLOEXEC       02000000u /* O_CLOEXEC, alike on x86_64 and aarch64 */
+#define CSN_FSOPEN_CLOEXEC          1u
+#define CSN_FSMOUNT_CLOEXEC         1u
 #define CSN_MOVE_MOUNT_F_EMPTY_PATH 0x04u
 #define CSN_MOVE_MOUNT_T_EMPTY_PATH 0x40u
 

@@ -11,11 +11,11 @@
  * by name. All returned descriptors are close-on-exec; closing a detached one unmounts it. */
 
 /* Attributes of a mount, for the `attr` arguments. */
-#define CSN_ATTR_RDONLY 0x00000001u
-#define CSN_ATTR_NOSUID 0x00000002u
-#define CSN_ATTR_NODEV 0x00000004u
-#define CSN_ATTR_NOEXEC 0x00000008u
-#define CSN_ATTR_NOATIME 0x00000010u
+#define CSN_ATTR_RDONLY      0x00000001u
+#define CSN_ATTR_NOSUID      0x00000002u
+#define CSN_ATTR_NODEV       0x00000004u
+#define CSN_ATTR_NOEXEC      0x00000008u
+#define CSN_ATTR_NOATIME     0x00000010u
 #define CSN_ATTR_NOSYMFOLLOW 0x00200000u
 
 /* Mount namespace: nothing we mount reaches the host, nothing the host mounts reaches us. */
@@ -25,9 +25,9 @@ int csn_mount_private(void);
 int csn_mount_tmpfs(uint64_t size_bytes, uint64_t n_inodes, unsigned mode, unsigned attr,
                     int *ret_fd);
 
-#define CSN_PROC_HIDEPID (1u << 0)     /* hidepid=invisible: other users' processes don't show */
-#define CSN_PROC_SUBSET_PID (1u << 1)  /* nothing but process directories */
-#define CSN_PROC_RDONLY (1u << 2)
+#define CSN_PROC_HIDEPID    (1u << 0) /* hidepid=invisible: other users' processes don't show */
+#define CSN_PROC_SUBSET_PID (1u << 1) /* nothing but process directories */
+#define CSN_PROC_RDONLY     (1u << 2)
 
 /* procfs of the caller's pid namespace; nosuid, nodev, noexec. */
 int csn_mount_proc(unsigned flags, int *ret_fd);

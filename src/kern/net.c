@@ -111,14 +111,14 @@ static const csn_net_addr refused4[] = {
 };
 
 static const csn_net_addr refused6[] = {
-    { AF_INET6, 96, { 0 } },                               /* ::, ::1, IPv4-compatible */
-    { AF_INET6, 48, { 0, 0x64, 0xff, 0x9b, 0, 1 } },       /* local NAT64 */
-    { AF_INET6, 64, { 1 } },                               /* discard */
-    { AF_INET6, 32, { 0x20, 0x01 } },                      /* Teredo */
-    { AF_INET6, 7, { 0xfc } },                             /* unique local, fd00:ec2::254 */
-    { AF_INET6, 10, { 0xfe, 0x80 } },                      /* link-local */
-    { AF_INET6, 10, { 0xfe, 0xc0 } },                      /* site-local */
-    { AF_INET6, 8, { 0xff } },                             /* multicast */
+    { AF_INET6, 96, { 0 } },                         /* ::, ::1, IPv4-compatible */
+    { AF_INET6, 48, { 0, 0x64, 0xff, 0x9b, 0, 1 } }, /* local NAT64 */
+    { AF_INET6, 64, { 1 } },                         /* discard */
+    { AF_INET6, 32, { 0x20, 0x01 } },                /* Teredo */
+    { AF_INET6, 7, { 0xfc } },                       /* unique local, fd00:ec2::254 */
+    { AF_INET6, 10, { 0xfe, 0x80 } },                /* link-local */
+    { AF_INET6, 10, { 0xfe, 0xc0 } },                /* site-local */
+    { AF_INET6, 8, { 0xff } },                       /* multicast */
 };
 
 static bool is_within(const uint8_t *addr, const csn_net_addr *range)

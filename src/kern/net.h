@@ -33,7 +33,7 @@ int csn_net_refuse_private(int proc_fd, const csn_net_addr *extra, size_t n_extr
 bool csn_net_is_refused(const csn_net_addr *addr);
 
 #define CSN_SLIRP_CIDR "198.18.0.0/24"
-#define CSN_SLIRP_DNS "198.18.0.3"
+#define CSN_SLIRP_DNS  "198.18.0.3"
 
 typedef struct csn_slirp {
     const char *program; /* absolute path */

@@ -47,8 +47,8 @@ static int send_request(csn_netlink *nl, struct nlmsghdr *request)
     struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
 
     request->nlmsg_seq = ++nl->sequence;
-    ssize_t n = sendto(nl->fd, request, request->nlmsg_len, 0, (struct sockaddr *) &kernel,
-                       sizeof(kernel));
+    ssize_t n =
+        sendto(nl->fd, request, request->nlmsg_len, 0, (struct sockaddr *) &kernel, sizeof(kernel));
     return n < 0 ? -errno : 0;
 }
 

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "missing.h"
 #include "base/time.h"
+#include "missing.h"
 
 int csn_pidfd_open(pid_t pid, int *ret_fd)
 {

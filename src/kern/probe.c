@@ -28,7 +28,7 @@
 #include "spawn.h"
 #include "userns.h"
 
-#define TRY_MS 5000
+#define TRY_MS     5000
 #define RANGE_BASE 0x40000000u
 
 /* Who it hurts when it isn't there. */
@@ -110,11 +110,11 @@ static int check_ns(uint64_t flag)
     return try_in(CSN_CLONE_NEWUSER | flag, NULL);
 }
 
-#define NS_CHECK(kind, flag)                                                                       \
-    static int check_##kind##_ns(csn_probe_item *item)                                             \
-    {                                                                                              \
-        (void) item;                                                                               \
-        return check_ns(flag);                                                                     \
+#define NS_CHECK(kind, flag) \
+    static int check_##kind##_ns(csn_probe_item *item) \
+    { \
+        (void) item; \
+        return check_ns(flag); \
     }
 
 NS_CHECK(mount, CSN_CLONE_NEWNS)
@@ -155,8 +155,11 @@ static int stage_root(int *ret_fd)
 
 static int mount_overlay(void)
 {
-    csn_overlay overlay = { .lower = (const char *const[]){ "l" }, .n_lower = 1, .upper = "u",
-                            .work = "w", .userxattr = true };
+    csn_overlay overlay = { .lower = (const char *const[]){ "l" },
+                            .n_lower = 1,
+                            .upper = "u",
+                            .work = "w",
+                            .userxattr = true };
     int root = -1, over = -1, r = stage_root(&root);
 
     if (r < 0)
@@ -345,11 +348,10 @@ static int check_cgroup(csn_probe_item *item)
             item->remedy = "start below: systemd-run --user --scope -p Delegate=yes";
         return -EACCES;
     }
-    (void) snprintf(item->detail, sizeof(item->detail), "%s:%s%s%s",
-                    host.rung == CSN_CGROUP_V2 ? "v2" : "v1",
-                    host.controllers & CSN_CG_MEMORY ? " memory" : "",
-                    host.controllers & CSN_CG_PIDS ? " pids" : "",
-                    host.controllers & CSN_CG_CPU ? " cpu" : "");
+    (void) snprintf(
+        item->detail, sizeof(item->detail), "%s:%s%s%s", host.rung == CSN_CGROUP_V2 ? "v2" : "v1",
+        host.controllers & CSN_CG_MEMORY ? " memory" : "",
+        host.controllers & CSN_CG_PIDS ? " pids" : "", host.controllers & CSN_CG_CPU ? " cpu" : "");
     if ((host.controllers & CSN_CG_LIMITS) != CSN_CG_LIMITS)
         item->state = CSN_PROBE_LIMITED;
     return try_group(&host);
@@ -399,7 +401,8 @@ static const struct check checks[] = {
     { "cgroup", LIMIT, check_cgroup, "start as root, or below a delegated cgroup" },
     { "subordinate ids", OPTIONAL, check_subids,
       "install uidmap, add this user to /etc/subuid and /etc/subgid" },
-    { "outbound network", OPTIONAL, check_slirp, "install slirp4netns; /dev/net/tun must be there" },
+    { "outbound network", OPTIONAL, check_slirp,
+      "install slirp4netns; /dev/net/tun must be there" },
     { "loop devices", OPTIONAL, check_loop, "start as root, with the loop module" },
 };
 

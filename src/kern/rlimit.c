@@ -17,7 +17,7 @@ struct row {
     size_t field;      /* in csn_rlimits, or FIXED */
 };
 
-#define FIXED SIZE_MAX
+#define FIXED       SIZE_MAX
 #define FIELD(name) offsetof(csn_rlimits, name)
 
 static const struct row table[] = {

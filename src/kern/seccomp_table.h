@@ -40,7 +40,7 @@ struct csn_call {
 /* CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; in clone() the bit of NEWTIME is
  * part of the exit signal. */
 #define CSN_NEW_NAMESPACES 0x7E020000u
-#define CSN_NEW_TIME 0x00000080u
+#define CSN_NEW_TIME       0x00000080u
 
 #define CSN_X32_BIT 0x40000000u
 

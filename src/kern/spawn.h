@@ -7,9 +7,9 @@
 #include <sys/types.h>
 
 /* All eight kinds (R5). */
-#define CSN_CLONE_ALL_NS                                                                           \
-    (0x10000000ull /* USER */ | 0x00020000ull /* NS */ | 0x20000000ull /* PID */ |                 \
-     0x40000000ull /* NET */ | 0x08000000ull /* IPC */ | 0x04000000ull /* UTS */ |                 \
+#define CSN_CLONE_ALL_NS \
+    (0x10000000ull /* USER */ | 0x00020000ull /* NS */ | 0x20000000ull /* PID */ | \
+     0x40000000ull /* NET */ | 0x08000000ull /* IPC */ | 0x04000000ull /* UTS */ | \
      0x02000000ull /* CGROUP */ | 0x00000080ull /* TIME */)
 
 /* fork() with namespaces: returns the pid in the parent, 0 in the child, -errno on failure. `flags`

@@ -32,8 +32,8 @@ static bool parse_line(csn_str line, uid_t uid, const char *user, uint64_t *star
     return csn_str_split(&line, ':', &who) && csn_str_split(&line, ':', &first) &&
            csn_str_split(&line, ':', &number) && names_us(who, uid, user) &&
            csn_parse_u64(csn_str_trim(first), start) == 0 &&
-           csn_parse_u64(csn_str_trim(number), count) == 0 && *start > 0 &&
-           *start < UINT32_MAX && *count < UINT32_MAX - *start;
+           csn_parse_u64(csn_str_trim(number), count) == 0 && *start > 0 && *start < UINT32_MAX &&
+           *count < UINT32_MAX - *start;
 }
 
 int csn_subid_find(const char *path, uid_t uid, const char *user, uint32_t min_count,
@@ -87,7 +87,8 @@ static int run(char *const argv[], int64_t deadline_ns)
         return r;
     r = csn_pidfd_reap_until(pidfd, deadline_ns, &ending);
     if (r < 0) {
-        (void) csn_pidfd_signal(pidfd, SIGKILL); /* a setuid program of the system: it ends by itself */
+        (void) csn_pidfd_signal(pidfd,
+                                SIGKILL); /* a setuid program of the system: it ends by itself */
         return r;
     }
     return ending.by_signal || ending.status != 0 ? -EPERM : 0;

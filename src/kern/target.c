@@ -13,8 +13,7 @@
 #include "missing.h"
 #include "mount.h"
 
-#define RESOLVE                                                                                    \
-    (CSN_RESOLVE_IN_ROOT | CSN_RESOLVE_NO_MAGICLINKS | CSN_RESOLVE_NO_SYMLINKS)
+#define RESOLVE   (CSN_RESOLVE_IN_ROOT | CSN_RESOLVE_NO_MAGICLINKS | CSN_RESOLVE_NO_SYMLINKS)
 #define MAX_TRIES 16
 
 /* EAGAIN: something was renamed during the walk, the kernel can't vouch for the result. */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/cgroup.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +15,7 @@
 #include "base/time.h"
 #include "csn_test.h"
 #include "kern/caps.h"
+#include "kern/cgroup.h"
 #include "kern/cgroup_impl.h"
 #include "kern/landlock.h"
 #include "kern/pidfd.h"
@@ -86,7 +85,8 @@ static pid_t in_group(csn_cgroup *cg, int (*body)(void), int *ret_pidfd)
 
 static int eat_memory(void)
 {
-    volatile char *p = mmap(NULL, 256 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    volatile char *p =
+        mmap(NULL, 256 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     for (size_t i = 0; i < 256 * MIB; i += 4096)
         p[i] = 1;
@@ -102,7 +102,9 @@ TEST(memory_beyond_the_limit_kills_and_is_counted)
     int pidfd;
 
     csn_test_defer(sweep, &host);
-    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .memory_bytes = 32 * MIB }, &cg), 0);
+    CHECK_INT(
+        csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .memory_bytes = 32 * MIB }, &cg),
+        0);
     CHECK_INT(csn_cgroup_finish(&cg, &(csn_cgroup_limits){ .memory_bytes = 32 * MIB }), 0);
     in_group(&cg, eat_memory, &pidfd);
     CHECK_INT(csn_pidfd_reap(pidfd, false, &ending), 0);
@@ -173,7 +175,8 @@ TEST(hundreds_are_killed_in_little_time)
     int pidfd;
 
     csn_test_defer(sweep, &host);
-    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .n_processes = 400 }, &cg), 0);
+    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .n_processes = 400 }, &cg),
+              0);
     in_group(&cg, fork_300, &pidfd);
     CHECK_INT(csn_pidfd_reap(pidfd, false, NULL), 0);
     CHECK_INT(csn_cg_signal_all(cg.in[0].dir_fd, 0), 300);
@@ -209,7 +212,8 @@ TEST(a_name_that_is_a_path_is_refused)
     csn_cgroup_host host = a_host();
     csn_cgroup cg;
 
-    CHECK_INT(csn_cgroup_create(&host, "../x", &(csn_cgroup_limits){ .n_processes = 1 }, &cg), -EINVAL);
+    CHECK_INT(csn_cgroup_create(&host, "../x", &(csn_cgroup_limits){ .n_processes = 1 }, &cg),
+              -EINVAL);
     CHECK_INT(csn_cgroup_create(&host, "", &(csn_cgroup_limits){ .n_processes = 1 }, &cg), -EINVAL);
 }
 
@@ -223,7 +227,8 @@ TEST(groups_can_be_removed_without_capabilities)
 
     CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .n_processes = 4 }, &cg), 0);
     for (uint32_t i = 0; r == 0 && i < cg.n; i++) {
-        CHECK_INT(csn_landlock_allow(&rs, cg.in[i].dir_fd, CSN_LANDLOCK_READ | CSN_LANDLOCK_WFILE), 0);
+        CHECK_INT(csn_landlock_allow(&rs, cg.in[i].dir_fd, CSN_LANDLOCK_READ | CSN_LANDLOCK_WFILE),
+                  0);
         CHECK_INT(csn_landlock_allow(&rs, cg.in[i].parent_fd, CSN_LANDLOCK_RMDIR), 0);
     }
     CHECK_INT(csn_caps_clear(), 0);
@@ -264,7 +269,9 @@ TEST(the_cpu_quota_holds)
     CHECK_INT(csn_cgroup_usage_read(&cg, &usage), 0);
     CHECK(usage.cpu_usec >= 70000);
     CHECK(usage.n_throttled >= 2);
-    CHECK_INT(csn_cgroup_update(&cg, &(csn_cgroup_limits){ .cpu_milli = 500, .memory_bytes = 64 * MIB }), 0);
+    CHECK_INT(
+        csn_cgroup_update(&cg, &(csn_cgroup_limits){ .cpu_milli = 500, .memory_bytes = 64 * MIB }),
+        0);
     CHECK_INT(csn_cgroup_remove(&cg), 0);
 }
 
@@ -298,7 +305,9 @@ TEST(only_harmless_devices_open_in_the_group)
 /* The v2 part of a hybrid host has no controllers, but groups, birth inside, freezing and killing. */
 static csn_cgroup_host a_v2_host(void)
 {
-    csn_cgroup_host host = { .rung = CSN_CGROUP_V2, .controllers = CSN_CG_FREEZER, .n_hierarchies = 1 };
+    csn_cgroup_host host = { .rung = CSN_CGROUP_V2,
+                             .controllers = CSN_CG_FREEZER,
+                             .n_hierarchies = 1 };
     csn_cgroup_hierarchy *h = &host.hierarchies[0];
 
     h->controllers = CSN_CG_FREEZER;
@@ -320,7 +329,9 @@ TEST(on_v2_a_child_is_born_in_the_group_frozen_and_killed)
 
     csn_test_defer(sweep, &host);
     CHECK_INT(csn_cgroup_prepare(&host), 0);
-    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &cg), 0);
+    CHECK_INT(csn_cgroup_create(&host, an_id(),
+                                &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &cg),
+              0);
     in_group(&cg, stay, &pidfd);
     CHECK_INT(csn_cg_signal_all(cg.in[0].dir_fd, 0), 1);
     CHECK_INT(csn_cgroup_freeze(&cg), 0);
@@ -338,11 +349,14 @@ TEST(on_v2_our_own_group_can_be_emptied)
     int pidfd;
 
     csn_test_defer(sweep, &host);
-    CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &own), 0);
+    CHECK_INT(csn_cgroup_create(&host, an_id(),
+                                &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &own),
+              0);
     in_group(&own, stay, &pidfd);
     CHECK_INT(csn_cg_v2_empty(own.in[0].dir_fd), 0);
     CHECK_INT(csn_cg_signal_all(own.in[0].dir_fd, 0), 0);
-    csn_auto(fd) int leaf = openat(own.in[0].dir_fd, CSN_CGROUP_ENGINE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    csn_auto(fd) int leaf =
+        openat(own.in[0].dir_fd, CSN_CGROUP_ENGINE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK_INT(csn_cg_signal_all(leaf, SIGKILL), 1);
     CHECK_INT(csn_pidfd_reap(pidfd, false, NULL), 0);
     CHECK_INT(unlinkat(own.in[0].dir_fd, CSN_CGROUP_ENGINE, AT_REMOVEDIR), 0);
@@ -370,7 +384,10 @@ static const char *content(int dir, const char *name)
 TEST(v2_limits_are_written_as_the_kernel_reads_them)
 {
     csn_cgroup_limits limits = {
-        .memory_bytes = 64 * MIB, .n_processes = 20, .cpu_milli = 1500, .cpu_weight = 50,
+        .memory_bytes = 64 * MIB,
+        .n_processes = 20,
+        .cpu_milli = 1500,
+        .cpu_weight = 50,
     };
     csn_auto(fd) int dir = open(csn_test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     static const char *const files[] = { "memory.max", "memory.swap.max", "memory.oom.group",
@@ -401,7 +418,9 @@ static int open_descriptors(void)
 TEST(whatever_fails_while_creating_nothing_is_left)
 {
     csn_cgroup_host host = a_host();
-    csn_cgroup_limits limits = { .controllers = host.controllers, .memory_bytes = 64 * MIB, .n_processes = 20 };
+    csn_cgroup_limits limits = { .controllers = host.controllers,
+                                 .memory_bytes = 64 * MIB,
+                                 .n_processes = 20 };
     int before = open_descriptors(), r = -1;
     csn_cgroup cg;
     long k;
@@ -444,6 +463,6 @@ TEST(how_long_it_takes)
         create += u - t;
     }
     csn_test_note("probe %lld us, create %lld us, finish %lld us, remove %lld us",
-                  (long long) probe / 1000, (long long) create / 50000,
-                  (long long) finish / 50000, (long long) gone / 50000);
+                  (long long) probe / 1000, (long long) create / 50000, (long long) finish / 50000,
+                  (long long) gone / 50000);
 }

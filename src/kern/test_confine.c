@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/landlock.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,6 +11,7 @@
 #include "base/fd.h"
 #include "csn_test.h"
 #include "kern/caps.h"
+#include "kern/landlock.h"
 #include "kern/rlimit.h"
 #include "kern/test_confined.h"
 

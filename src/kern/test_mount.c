@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/mount.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -14,9 +12,10 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "csn_test.h"
+#include "kern/mount.h"
 #include "kern/overlay.h"
-#include "kern/userns.h"
 #include "kern/test_confined.h"
+#include "kern/userns.h"
 
 /* Each test runs in a process of its own: a mount namespace of its own is all it needs. */
 static void enter_private_mounts(void)
@@ -112,7 +111,8 @@ TEST(a_bind_takes_the_attributes_it_is_given)
     CHECK(fs.f_flag & ST_RDONLY);
     made = openat(usr, "csn-test", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHECK_INT(made < 0 ? errno : 0, EROFS);
-    CHECK_INT(csn_mount_bind(AT_FDCWD, "/dev/null", false, 0, root, "dev/null", CSN_TARGET_FILE), 0);
+    CHECK_INT(csn_mount_bind(AT_FDCWD, "/dev/null", false, 0, root, "dev/null", CSN_TARGET_FILE),
+              0);
     csn_auto(fd) int null = openat(root, "dev/null", O_PATH | O_CLOEXEC);
     CHECK_INT(csn_chardev_verify(null, 1, 3), 0);
     CHECK_INT(csn_chardev_verify(usr, 1, 3), -ENODEV);
@@ -251,7 +251,9 @@ static int64_t took(int64_t *since)
 TEST(how_long_it_takes)
 {
     csn_auto(fd) int root = -1, proc = -1, pts = -1, usr = -1, over = -1;
-    csn_overlay overlay = { .lower = (const char *const[]){ "usr" }, .n_lower = 1, .upper = "up", .work = "work" };
+    csn_overlay overlay = {
+        .lower = (const char *const[]){ "usr" }, .n_lower = 1, .upper = "up", .work = "work"
+    };
     long long us[8];
 
     enter_private_mounts();
@@ -278,7 +280,8 @@ TEST(how_long_it_takes)
     us[6] = took(&t) / 20;
     CHECK_INT(csn_pivot_into(root), 0);
     us[7] = took(&t);
-    csn_test_note("us: tmpfs %lld, attach %lld, proc %lld, devpts %lld, clone %lld, attach new %lld, "
-                  "overlay %lld, pivot %lld",
-                  us[0], us[1], us[2], us[3], us[4], us[5], us[6], us[7]);
+    csn_test_note(
+        "us: tmpfs %lld, attach %lld, proc %lld, devpts %lld, clone %lld, attach new %lld, "
+        "overlay %lld, pivot %lld",
+        us[0], us[1], us[2], us[3], us[4], us[5], us[6], us[7]);
 }

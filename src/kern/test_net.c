@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/net.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +13,7 @@
 #include "base/time.h"
 #include "csn_test.h"
 #include "kern/missing.h"
+#include "kern/net.h"
 #include "kern/pidfd.h"
 #include "kern/spawn.h"
 #include "kern/userns.h"
@@ -57,8 +56,9 @@ TEST(loopback_comes_up)
 
 TEST(refused_ranges_are_unreachable)
 {
-    static const char *const refused[] = { "10.1.2.3",   "172.16.0.1",  "192.168.1.1",    "100.64.0.1",
-                                           "169.254.169.254", "224.0.0.1", "203.0.113.7", "198.19.0.1" };
+    static const char *const refused[] = { "10.1.2.3",    "172.16.0.1",      "192.168.1.1",
+                                           "100.64.0.1",  "169.254.169.254", "224.0.0.1",
+                                           "203.0.113.7", "198.19.0.1" };
     csn_net_addr own = { AF_INET, 24, { 203, 0, 113, 7 } };
 
     enter_new_network();
@@ -85,14 +85,32 @@ static bool refused(const char *text)
 TEST(an_address_is_judged_in_all_its_clothes)
 {
     static const char *const bad[] = {
-        "127.0.0.1",       "0.0.0.0",          "10.255.255.255",       "100.127.0.1", "169.254.169.254",
-        "172.31.255.255",  "192.168.0.1",      "224.0.0.251",          "255.255.255.255", "::1", "::",
-        "::ffff:10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::169.254.169.254", "2002:0a00:0001::1",
-        "fe80::1",         "fd00:ec2::254",    "ff02::1",              "fec0::1", "::127.0.0.1",
-        "2001::1",         "64:ff9b:1::1",
+        "127.0.0.1",
+        "0.0.0.0",
+        "10.255.255.255",
+        "100.127.0.1",
+        "169.254.169.254",
+        "172.31.255.255",
+        "192.168.0.1",
+        "224.0.0.251",
+        "255.255.255.255",
+        "::1",
+        "::",
+        "::ffff:10.0.0.1",
+        "::ffff:127.0.0.1",
+        "64:ff9b::169.254.169.254",
+        "2002:0a00:0001::1",
+        "fe80::1",
+        "fd00:ec2::254",
+        "ff02::1",
+        "fec0::1",
+        "::127.0.0.1",
+        "2001::1",
+        "64:ff9b:1::1",
     };
-    static const char *const good[] = { "1.1.1.1",  "172.32.0.1", "100.128.0.1", "2606:4700::1111",
-                                        "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:0808:0808::1" };
+    static const char *const good[] = { "1.1.1.1",          "172.32.0.1",     "100.128.0.1",
+                                        "2606:4700::1111",  "::ffff:8.8.8.8", "64:ff9b::8.8.8.8",
+                                        "2002:0808:0808::1" };
 
     for (size_t i = 0; i < CSN_COUNT(bad); i++)
         if (!refused(bad[i]))

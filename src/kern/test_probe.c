@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/probe.h"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/time.h"
 #include "csn_test.h"
 #include "kern/pidfd.h"
+#include "kern/probe.h"
 
 static const char *const states[] = { "ok", "limited", "missing", "FAILED" };
 

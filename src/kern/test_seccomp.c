@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/seccomp.h"
-
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -14,6 +12,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "kern/seccomp.h"
 
 #define CSN_BPF_ALL
 #include "csn_test.h"
@@ -85,7 +85,8 @@ static bool is_in(uint32_t value, const uint32_t *values, size_t n)
 
 static uint32_t socket_means(const uint64_t *args)
 {
-    uint32_t family = (uint32_t) args[0], type = (uint32_t) args[1] & 0xf, proto = (uint32_t) args[2];
+    uint32_t family = (uint32_t) args[0], type = (uint32_t) args[1] & 0xf,
+             proto = (uint32_t) args[2];
 
     if (family == AF_NETLINK)
         return proto == 0 ? SECCOMP_RET_ALLOW : ERR(EAFNOSUPPORT);
@@ -145,7 +146,8 @@ static const struct csn_call *call_of(uint32_t nr, bool is_x86)
     return NULL;
 }
 
-static uint32_t table_means(enum csn_seccomp_profile profile, bool is_x86, const struct seccomp_data *d)
+static uint32_t table_means(enum csn_seccomp_profile profile, bool is_x86,
+                            const struct seccomp_data *d)
 {
     uint32_t nr = (uint32_t) d->nr;
     uint64_t args[6];
@@ -170,10 +172,49 @@ static uint32_t table_means(enum csn_seccomp_profile profile, bool is_x86, const
 /* ---- the sweep ---- */
 
 static const uint64_t interesting[] = {
-    0, 1, 2, 3, 5, 6, 8, 10, 16, 17, 35, 40, 58, 132, 262, 0x2000, 0x2180, 0x6000, 0x61b6, 0x8180,
-    0x12000, 0x5412, 0x541c, 0x541d, 0x5423, 0x5401, 0x20000, 0x20008, 0x40000, 0x80, 0x10000000,
-    0x02000000, 0x04000000, 0x08000000, 0x20000000, 0x40000000, 0x003d0f00, 0xffffffff, 0x80803,
-    0x100005412, 0x100000000, 0x1002000000000, 0xffffffffffffffff,
+    0,
+    1,
+    2,
+    3,
+    5,
+    6,
+    8,
+    10,
+    16,
+    17,
+    35,
+    40,
+    58,
+    132,
+    262,
+    0x2000,
+    0x2180,
+    0x6000,
+    0x61b6,
+    0x8180,
+    0x12000,
+    0x5412,
+    0x541c,
+    0x541d,
+    0x5423,
+    0x5401,
+    0x20000,
+    0x20008,
+    0x40000,
+    0x80,
+    0x10000000,
+    0x02000000,
+    0x04000000,
+    0x08000000,
+    0x20000000,
+    0x40000000,
+    0x003d0f00,
+    0xffffffff,
+    0x80803,
+    0x100005412,
+    0x100000000,
+    0x1002000000000,
+    0xffffffffffffffff,
 };
 #define N_INTERESTING (sizeof(interesting) / sizeof(interesting[0]))
 
@@ -184,9 +225,11 @@ static const struct {
     const struct sock_filter *code;
     size_t len;
 } programs[] = {
-#define P(arch, x86, name, profile)                                                                \
-    { #arch " " #name, profile, x86, csn_bpf_##arch##_##name,                                      \
-      sizeof(csn_bpf_##arch##_##name) / sizeof(struct sock_filter) }
+#define P(arch, x86, name, profile) \
+    { \
+#arch " " #name, profile, x86, csn_bpf_##arch##_##name, \
+            sizeof(csn_bpf_##arch##_##name) / sizeof(struct sock_filter) \
+    }
     P(x86_64, true, default, CSN_SECCOMP_DEFAULT), P(aarch64, false, default, CSN_SECCOMP_DEFAULT),
     P(x86_64, true, debug, CSN_SECCOMP_DEBUG),     P(aarch64, false, debug, CSN_SECCOMP_DEBUG),
     P(x86_64, true, keeper, CSN_SECCOMP_KEEPER),   P(aarch64, false, keeper, CSN_SECCOMP_KEEPER),
@@ -239,8 +282,9 @@ TEST(the_filters_say_what_the_table_says)
 
 TEST(other_architectures_and_x32_numbers_are_killed)
 {
-    static const uint32_t archs[] = { AUDIT_ARCH_I386, AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64,
-                                      AUDIT_ARCH_ARM, 0, 0xffffffff };
+    static const uint32_t archs[] = {
+        AUDIT_ARCH_I386, AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64, AUDIT_ARCH_ARM, 0, 0xffffffff
+    };
     static const uint32_t odd[] = { 0x3fffffff, 0x40000000, 0x40000200, 0x40000221, 0x7fffffff,
                                     0x80000000, 0xc0000000, 0xfffffffe, 0xffffffff };
 
@@ -278,9 +322,9 @@ TEST(every_family_type_and_protocol_of_sockets)
 
 TEST(the_table_matches_the_headers_of_this_system)
 {
-#define SAME(call)                                                                                 \
-    for (size_t i = 0; i < CSN_N_CALLS; i++)                                                       \
-        if (!strcmp(csn_calls[i].name, #call))                                                     \
+#define SAME(call) \
+    for (size_t i = 0; i < CSN_N_CALLS; i++) \
+        if (!strcmp(csn_calls[i].name, #call)) \
     CHECK_INT(IS_X86 ? csn_calls[i].x86_64 : csn_calls[i].aarch64, SYS_##call)
 #ifdef __x86_64__
 #define IS_X86 true
@@ -328,7 +372,8 @@ TEST(refused_calls_are_refused_by_the_kernel)
     for (size_t i = 0; i < CSN_N_CALLS; i++) {
         int nr = IS_X86 ? csn_calls[i].x86_64 : csn_calls[i].aarch64;
         enum csn_rule rule = csn_calls[i].rule;
-        if (nr < 0 || (rule != CSN_RULE_REFUSE && rule != CSN_RULE_ABSENT && rule != CSN_RULE_DEBUG))
+        if (nr < 0 ||
+            (rule != CSN_RULE_REFUSE && rule != CSN_RULE_ABSENT && rule != CSN_RULE_DEBUG))
             continue;
         int got = TRY(nr, -1, -1, -1, -1, -1, -1);
         if (got != (rule == CSN_RULE_ABSENT ? ENOSYS : EPERM))

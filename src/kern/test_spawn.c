@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/spawn.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -19,6 +17,7 @@
 #include "csn_test.h"
 #include "kern/missing.h"
 #include "kern/pidfd.h"
+#include "kern/spawn.h"
 #include "kern/userns.h"
 
 TEST(a_child_tells_how_it_ended)
@@ -82,7 +81,8 @@ TEST(a_sealed_program_runs_and_cannot_be_changed)
 TEST(a_program_gets_the_descriptors_it_is_given_and_no_others)
 {
     char *argv[] = { (char[]){ "/bin/sh" }, (char[]){ "-c" },
-                     (char[]){ "echo out; echo err >&2; echo kept >&3; ls /proc/self/fd | wc -l" }, NULL };
+                     (char[]){ "echo out; echo err >&2; echo kept >&3; ls /proc/self/fd | wc -l" },
+                     NULL };
     csn_auto(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     csn_child_end end;
     char text[64] = "";
@@ -159,7 +159,7 @@ TEST(a_child_lives_in_eight_namespaces_of_its_own)
 
 static int nested_are_refused(void)
 {
-    static const int flags[] = { CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID, CLONE_NEWNET,
+    static const int flags[] = { CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID,    CLONE_NEWNET,
                                  CLONE_NEWIPC,  CLONE_NEWUTS, CLONE_NEWCGROUP, 0x80 };
     int wrong = 0;
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/watch.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,6 +12,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "csn_test.h"
+#include "kern/watch.h"
 
 #define MIB (1u << 20)
 
@@ -150,5 +149,6 @@ TEST(processes_are_summed_and_their_names_cant_lie)
     CHECK_INT(after.n_processes, 1);
     int64_t t = csn_now_ns();
     CHECK_INT(csn_watch_processes(proc, 100000, &after), 0);
-    csn_test_note("%u processes in %lld us", after.n_processes, (long long) (csn_now_ns() - t) / 1000);
+    csn_test_note("%u processes in %lld us", after.n_processes,
+                  (long long) (csn_now_ns() - t) / 1000);
 }

@@ -24,7 +24,7 @@ int csn_watch_processes(int proc_fd, unsigned max_processes, csn_watch_sample *r
 typedef struct csn_disk_usage {
     uint64_t bytes; /* allocated: blocks * 512 */
     uint64_t n_files;
-    uint64_t n_seen;    /* entries looked at */
+    uint64_t n_seen; /* entries looked at */
     bool is_partial; /* `max_entries` reached, a directory too deep or unreadable, or the tree moved
                       * under us: there is more than was counted */
 } csn_disk_usage;
