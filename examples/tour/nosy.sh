@@ -1,5 +1,6 @@
 #!/bin/sh
 # What a nosy program finds. Every line should be a refusal or nothing.
+# shellcheck disable=SC2002,SC2012 # it is meant to be read
 echo "the host's passwords:  $(cat /etc/shadow 2>&1 | head -n 1)"
 echo "home directories:      $(ls /home | tr '\n' ' ')"
 echo "processes I can see:   $(ls -d /proc/[0-9]* | wc -l) (all mine)"

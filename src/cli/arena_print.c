@@ -132,9 +132,10 @@ void cli_arena_scores(int fd, const csn_arena_result *r)
     if (r->n_trials > 1)
         put_trials(&out, r);
     if (r->winner >= 0) {
-        csn_buf_puts(&out, "\nWinner: ");
+        csn_buf_printf(&out, "\n%sWinner: ", cli_has_color(fd) ? "\033[1;32m" : "");
         cli_put_safe(&out, r->names[r->winner]);
-        csn_buf_printf(&out, " (%.1f)\n", r->scores[r->winner].total_score);
+        csn_buf_printf(&out, " (%.1f)%s\n", r->scores[r->winner].total_score,
+                       cli_has_color(fd) ? "\033[0m" : "");
     } else {
         csn_buf_puts(&out, r->cancelled ? "\nNo winner: the run was cancelled\n"
                                         : "\nNo winner: no candidate passed every gate\n");

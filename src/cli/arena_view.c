@@ -44,18 +44,6 @@ void cli_view_begin(cli_view *view, int fd, bool is_live, bool is_quiet,
     }
 }
 
-void cli_view_end(cli_view *view)
-{
-    if (view->is_live)
-        cli_term_restore();
-    view->is_live = false;
-    for (size_t i = 0; i < view->n; i++)
-        csn_buf_free(&view->lanes[i].last);
-    free(view->lanes);
-    view->lanes = NULL;
-    view->n = 0;
-}
-
 static cli_lane *lane_of(cli_view *v, const char *id)
 {
     for (size_t i = 0; i < v->n; i++)
@@ -126,10 +114,11 @@ void cli_view_state(size_t index, unsigned trial, csn_run_state state,
     lane->n_done++;
     lane->n_failed += !result->success;
     lane->took_ns = (int64_t) (result->runtime_seconds * 1e9);
-    if (result->error_message) {
-        csn_buf_clear(&lane->last);
+    csn_buf_clear(&lane->last);
+    if (result->error_message)
         cli_put_safe(&lane->last, result->error_message);
-    }
+    else
+        csn_buf_printf(&lane->last, "artifact of %s", cli_size(result->artifact_bytes));
 }
 
 /* ---- one frame ---- */
@@ -202,7 +191,7 @@ static void put_lane(const cli_view *v, const cli_lane *lane, size_t columns, cs
     csn_buf_puts(out, paint(v, "\033[2m"));
     if (columns > used + 4)
         put_column(out, lane->last.data, columns - used - 1, false);
-    csn_buf_printf(out, "%s\033[K\r\n", paint(v, "\033[0m"));
+    csn_buf_printf(out, "%s%s", paint(v, "\033[0m"), v->is_live ? "\033[K\r\n" : "\n");
 }
 
 static void put_title(const cli_view *v, size_t columns, csn_buf *out)
@@ -244,6 +233,32 @@ static void put_lanes(const cli_view *v, size_t room, size_t columns, csn_buf *o
                 shown++;
             }
     csn_buf_printf(out, "   … and %zu more\033[K", v->n - shown);
+}
+
+/* What the live display said last stays on the screen. */
+static void leave_lanes(cli_view *view)
+{
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+    uint16_t rows, columns;
+
+    cli_term_size(view->fd, &rows, &columns);
+    for (size_t i = 0; i < view->n; i++)
+        put_lane(view, &view->lanes[i], columns, &out);
+    (void) cli_write(view->fd, out.data, out.len); /* as for every frame */
+}
+
+void cli_view_end(cli_view *view)
+{
+    if (view->is_live) {
+        cli_term_restore();
+        view->is_live = false;
+        leave_lanes(view);
+    }
+    for (size_t i = 0; i < view->n; i++)
+        csn_buf_free(&view->lanes[i].last);
+    free(view->lanes);
+    view->lanes = NULL;
+    view->n = 0;
 }
 
 /* One write per frame, nothing erased that is drawn again: no flicker. The size is asked anew each time. */

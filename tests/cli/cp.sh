@@ -24,7 +24,7 @@ is "the mode comes along" "$(caisson cp tool box:tool && caisson exec box ./tool
 mkdir -p t/sub/deep t/empty && echo 1 > t/one && echo 2 > t/sub/deep/two && ln -s sub/deep/two t/link && ln -s /nowhere t/dangling
 printf x > "$(printf 't/odd\nname \\ \047"')"
 is "a tree in" "$(status caisson cp t box:tree)" 0
-is "… whole" "$(caisson exec box sh -c 'cd tree && find . | sort | wc -l; cat link; readlink dangling; test -d empty && echo dir')" $'9\n2\n/nowhere\ndir'
+is "… whole" "$(caisson exec box sh -c 'cd tree && find . | sort | wc -l; cat link; readlink dangling; test -d empty && echo dir')" $'10\n2\n/nowhere\ndir'
 is "a tree out" "$(status caisson cp box:tree back)" 0
 if diff -r --no-dereference t back >/dev/null; then ok "… the same"; else not_ok "… the same" "$(diff -r --no-dereference t back 2>&1)"; fi
 is "into an existing directory" "$(mkdir into && caisson cp box:tree into && ls into)" tree
@@ -55,7 +55,7 @@ caisson cp box:three three
 caisson exec box sh -c 'rm three/up && mkdir three/up && echo overwritten > three/up/precious'
 caisson cp box:three/. three >/dev/null 2>&1
 is "nor through a planted directory link" "$(cat precious)" precious
-caisson exec box sh -c 'truncate -s 1T huge'
-is "a reader that has enough may leave a terabyte" "$(timeout 20 caisson cp box:huge - 2>/dev/null | head -c 5 | wc -c)" 5
+caisson exec box sh -c 'truncate -s 2G huge'
+is "a reader that has enough may leave two sparse gigabytes" "$(timeout 20 caisson cp box:huge - 2>/dev/null | head -c 5 | wc -c)" 5
 caisson rm -q box
 plan

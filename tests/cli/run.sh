@@ -133,7 +133,7 @@ is "… and leaves a log" "$(caisson logs -f "$box" 2>/dev/null)" bg
 is "… with both streams" "$(caisson logs "$box" 2>&1 >/dev/null)" e
 caisson rm -q "$box"
 gone=$(caisson run -d --rm -- true)
-is "--detach --rm goes by itself" "$(until_true 20 sh -c "! caisson inspect $gone >/dev/null 2>&1" && echo gone)" gone
+is "--detach --rm goes by itself" "$(until_true 20 sh -c "! caisson ls -q | grep -q $gone" && echo gone)" gone
 is "--label" "$(caisson run -l a=b --name lab --keep -q -- true; caisson ls --names -l a=b; caisson rm -q lab)" lab
 is "a name in use" "$(caisson create one >/dev/null; caisson run -n one -- true >/dev/null 2>&1; echo $?; caisson rm -q one)" 125
 plan
