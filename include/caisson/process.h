@@ -56,6 +56,7 @@ typedef struct csn_process_options {
     csn_output_fn on_output; /* NULL: collected, see csn_process_output() */
     csn_exit_fn on_exit;     /* NULL: none */
     void *user_data;
+    int has_channel; /* with is_background: a private socket and raw pipes instead of a log, see below */
 } csn_process_options;
 
 /* Starts a command; returns once it runs or could not be started. Errors: CSN_E_NOT_FOUND (program, cwd),
@@ -92,6 +93,13 @@ CSN_API int csn_process_signal(csn_process *process, int signal, int whole_tree,
 /* Background commands and PTYs, from any program: open by number, read the log from any byte offset. */
 CSN_API int csn_process_open(csn_sandbox *sandbox, uint32_t id, csn_process **ret_process,
                              csn_error *err);
+
+/* Commands started with has_channel. Inside, descriptor 3 is a SOCK_SEQPACKET socket; outside, csn_process_channel() is
+ * its other end, and csn_process_pipe() the read end (not blocking) of stdout or stderr. All three are borrowed from the
+ * handle, -1: none. The keeper keeps its own copies: a command lives on while nobody holds a handle, and blocks when a
+ * pipe is full; who comes later with csn_process_open() reads what is still there. One reader at a time. */
+CSN_API int csn_process_channel(const csn_process *process);
+CSN_API int csn_process_pipe(const csn_process *process, csn_stream stream);
 
 typedef struct csn_log_chunk {
     const char *data;    /* borrowed until the next read */

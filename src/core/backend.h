@@ -49,7 +49,7 @@ typedef struct csn_exec_spec {
     const char *const *argv; /* NULL at the end; for is_shell one text */
     char *const *env;        /* complete */
     const char *cwd;
-    bool is_shell, is_pty, is_background, is_merged, as_root, kill_on_limit;
+    bool is_shell, is_pty, is_background, has_channel, is_merged, as_root, kill_on_limit;
     uint16_t rows, cols;
     int64_t timeout_ms, output_bytes; /* < 0: none */
     csn_stdin stdin_kind;
@@ -134,6 +134,8 @@ typedef struct csn_backend_ops {
     int (*exec_close_stdin)(csn_exec *exec, csn_error *err);
     void (*exec_resume)(csn_exec *exec);
     int (*exec_resize)(csn_exec *exec, uint16_t rows, uint16_t cols, csn_error *err);
+    /* Borrowed descriptor, -1: none. which: 0 the channel, else a csn_stream's pipe. */
+    int (*exec_channel)(csn_exec *exec, int which);
     int (*exec_read_log)(csn_exec *exec, int64_t offset, void *data, size_t size,
                          csn_log_piece *ret_piece, csn_error *err);
     /* offset < 0: only the end. */

@@ -51,6 +51,18 @@ uint32_t csn_process_id(const csn_process *process)
     return process && process->exec ? process->exec->id : 0;
 }
 
+int csn_process_channel(const csn_process *process)
+{
+    return process && process->exec ? process->sandbox->box->ops->exec_channel(process->exec, 0) : -1;
+}
+
+int csn_process_pipe(const csn_process *process, csn_stream stream)
+{
+    int which = stream == CSN_STDERR ? 2 : 1;
+
+    return process && process->exec ? process->sandbox->box->ops->exec_channel(process->exec, which) : -1;
+}
+
 /* --- output ------------------------------------------------------------------------------------------------------- */
 
 /* Beyond the limit: cut, or the end of the whole tree. How much of `len` is still within. */
@@ -204,6 +216,9 @@ static int check_options(const csn_process_options *o, const csn_wish *wish, csn
         (o->stdin_kind == CSN_STDIN_BYTES || o->stdin_kind == CSN_STDIN_FD))
         return csn_fail(err, CSN_E_INVALID,
                         "run a command: in the background stdin is a pipe, a terminal or nothing");
+    if (o->has_channel && (!o->is_background || o->is_pty || o->stdin_kind != CSN_STDIN_NONE))
+        return csn_fail(err, CSN_E_INVALID,
+                        "run a command: a channel is for background commands without stdin or terminal");
     return csn_list_check(o->env, "environment", err);
 }
 
@@ -213,6 +228,7 @@ static void fill_spec(const csn_process_options *o, const csn_wish *wish, csn_ex
         .is_shell = o->shell != NULL,
         .is_pty = o->is_pty != 0,
         .is_background = o->is_background != 0,
+        .has_channel = o->has_channel != 0,
         .is_merged = o->merge_stderr != 0,
         .as_root = o->user ? strcmp(o->user, "root") == 0 : wish->is_root,
         .kill_on_limit = o->output_policy == CSN_OUTPUT_KILL,

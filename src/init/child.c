@@ -34,7 +34,11 @@ static int take_stdio(csn_child *c)
     }
     if ((c->flags & CSN_SPAWN_MERGED) && dup2(1, 2) < 0)
         return -errno;
-    return csn_sys_close_range(3);
+    if (c->stdio[3] < 0)
+        return csn_sys_close_range(3);
+    if (dup2(c->stdio[3], 3) < 0)
+        return -errno;
+    return csn_sys_close_range(4);
 }
 
 /* When memory ends, the program should go before its shepherd. Only root may write it here, since we are not dumpable;

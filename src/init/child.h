@@ -11,8 +11,9 @@
 typedef struct csn_child {
     const csn_spec *spec; /* two free places stand before its argv[0] */
     uint32_t flags;       /* CSN_SPAWN_… */
-    int stdio[3];         /* -1: /dev/null, which is already there */
-    int tty;              /* -1: none; else stdin, stdout, stderr and controlling terminal */
+    int stdio
+        [4]; /* -1: /dev/null, which is already there; the last, if any, becomes descriptor 3 */
+    int tty; /* -1: none; else stdin, stdout, stderr and controlling terminal */
     uid_t uid;
     gid_t gid;
     int change_user;

@@ -73,12 +73,12 @@ static _Noreturn void give_up(csn_slot *slot, int stage, int error)
     _exit(0);
 }
 
-/* stdin, stdout, stderr, in this order, as far as they were sent. */
-static int sort_stdio(const csn_init_spawn *request, const csn_msg *msg, int stdio[3])
+/* stdin, stdout, stderr, channel, in this order, as far as they were sent. */
+static int sort_stdio(const csn_init_spawn *request, const csn_msg *msg, int stdio[4])
 {
     size_t next = 0;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         stdio[i] = -1;
         if (!(request->fds & (1u << i)))
             continue;
@@ -86,7 +86,7 @@ static int sort_stdio(const csn_init_spawn *request, const csn_msg *msg, int std
             return -EINVAL;
         stdio[i] = msg->fds[next++];
     }
-    return next == msg->n_fds && (request->fds & ~7u) == 0 ? 0 : -EINVAL;
+    return next == msg->n_fds && (request->fds & ~15u) == 0 ? 0 : -EINVAL;
 }
 
 /* The child shares our memory until it executes or fails, so the outcome is known when this returns. The slot learns

@@ -110,6 +110,9 @@ static int check_spawn(const csn_keeper *k, const csn_spawn *spawn, size_t n_fds
         allowed = 0;
     if ((spawn->fds & ~allowed) || n_fds != (size_t) __builtin_popcount(spawn->fds))
         return csn_fail(err, CSN_E_PROTOCOL, "the command's descriptors don't fit its kind");
+    if (spawn->flags & CSN_SPAWN_CHANNEL &&
+        (spawn->flags & (CSN_SPAWN_BACKGROUND | CSN_SPAWN_PTY | CSN_SPAWN_STDIN_PIPE)) != CSN_SPAWN_BACKGROUND)
+        return csn_fail(err, CSN_E_PROTOCOL, "a channel is for plain background commands");
     if (spawn->flags & CSN_SPAWN_ROOT && !(k->plan.flags & CSN_PLAN_ROOT_INSIDE))
         return csn_fail(err, CSN_E_DENIED, "root inside is not allowed in this sandbox");
     if (spawn->kind == CSN_SPAWN_EXEC && k->n_running >= CSN_PROCESS_MAX)
@@ -183,7 +186,7 @@ static csn_command *new_command(csn_client *client, const csn_spawn *spawn, uint
 /* Background streams are the keeper's own pipes; init gets their far ends. */
 static int pass_command(csn_command *cmd, csn_init_spawn *init, csn_msg *msg, csn_error *err)
 {
-    int far[3] = { -1, -1, -1 }, fds[3];
+    int far[4] = { -1, -1, -1, -1 }, fds[4];
     size_t n = 0;
     int r;
 
@@ -194,14 +197,14 @@ static int pass_command(csn_command *cmd, csn_init_spawn *init, csn_msg *msg, cs
         if (r != CSN_OK)
             return r;
         init->fds = 0;
-        for (size_t i = 0; i < 3; i++)
+        for (size_t i = 0; i < 4; i++)
             if (far[i] >= 0) {
                 init->fds |= 1u << i;
                 fds[n++] = far[i];
             }
     }
     r = csn_link_spawn(cmd->k, init, csn_msg_rest(msg, sizeof(csn_spawn)), fds, n);
-    csn_close_many(far, 3);
+    csn_close_many(far, 4);
     return r < 0 ? fail_link(err, r) : CSN_OK;
 }
 

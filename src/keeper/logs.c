@@ -2,7 +2,8 @@
 /* The output of background commands: logs/<n>.log holds the bytes of both streams in arrival order, logs/<n>.idx one
  * record of 16 bytes per piece: { u64 end_offset; u32 stream; u32 0 }. Offsets only grow. Bounded (R29): a command's log
  * keeps the first output_bytes of each stream, counts the rest and drops it; a terminal's log keeps the last 4 MiB by
- * punching holes before them, and its index is a single record without end. */
+ * punching holes before them, and its index is a single record without end. A command with a channel has no log: we
+ * only keep the read ends of its pipes and our end of the channel, so that clients can come and go. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -175,6 +177,8 @@ static void on_output(csn_source *src, uint32_t events, void *user)
 
 void csn_log_drain(csn_command *cmd)
 {
+    if (cmd->state.flags & CSN_SPAWN_CHANNEL)
+        return; /* what is in the pipes is for the client */
     for (size_t i = 0; i < 2; i++)
         for (int n = 0; n < DRAIN_PIECES && pump(cmd->log, i); n++)
             continue;
@@ -186,8 +190,9 @@ static int watch_stream(csn_log_files *log, size_t i)
 {
     int r = csn_fd_nonblock(log->out_fd[i], true);
 
-    return r < 0 ? r
-                 : csn_loop_add(log->cmd->k->loop, log->out_fd[i], EPOLLIN, on_output, log, &log->src[i]);
+    if (r < 0 || log->cmd->state.flags & CSN_SPAWN_CHANNEL)
+        return r;
+    return csn_loop_add(log->cmd->k->loop, log->out_fd[i], EPOLLIN, on_output, log, &log->src[i]);
 }
 
 static int make_out_pipe(csn_log_files *log, size_t i, int *ret_far)
@@ -212,26 +217,41 @@ static int make_in_pipe(csn_log_files *log, int *ret_far)
     return csn_fd_nonblock(log->in_fd, true);
 }
 
+static int make_channel(csn_log_files *log, int *ret_far)
+{
+    int ends[2];
+
+    if (csn_fault_as("socketpair", EMFILE) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return -EMFILE;
+    log->in_fd = ends[0];
+    *ret_far = ends[1];
+    return 0;
+}
+
 /* A terminal has one stream: one record says so for every offset. */
 static int index_pty(csn_log_files *log)
 {
     return index_piece(log, 1, INT64_MAX);
 }
 
-int csn_log_open(csn_command *cmd, int ret_fds[3], csn_error *err)
+int csn_log_open(csn_command *cmd, int ret_fds[4], csn_error *err)
 {
     const uint32_t flags = cmd->state.flags;
+    const bool has_files = !(flags & CSN_SPAWN_CHANNEL);
     csn_log_files *log = csn_calloc(1, sizeof(*log));
-    int r = log ? open_logs(cmd->k) : -ENOMEM;
+    int r = !log ? -ENOMEM : has_files ? open_logs(cmd->k) : 0;
 
     if (log) {
         *log = (csn_log_files){ .cmd = cmd, .log_fd = -1, .index_fd = -1, .in_fd = -1, .out_fd = { -1, -1 } };
         cmd->log = log;
     }
-    if (r == 0)
+    if (r == 0 && has_files)
         r = open_file(cmd, "log", &log->log_fd);
-    if (r == 0)
+    if (r == 0 && has_files)
         r = open_file(cmd, "idx", &log->index_fd);
+    if (r == 0 && !has_files)
+        r = make_channel(log, &ret_fds[3]);
     if (r == 0 && flags & CSN_SPAWN_PTY)
         r = index_pty(log);
     if (r == 0 && !(flags & CSN_SPAWN_PTY)) {
@@ -243,7 +263,7 @@ int csn_log_open(csn_command *cmd, int ret_fds[3], csn_error *err)
             r = make_out_pipe(log, 1, &ret_fds[2]);
     }
     if (r < 0) {
-        csn_close_many(ret_fds, 3);
+        csn_close_many(ret_fds, 4);
         return csn_fail_sys(err, r, "make the log of command %u", cmd->state.process);
     }
     return CSN_OK;
@@ -266,11 +286,31 @@ int csn_log_set_pty(csn_command *cmd, int master_fd)
 
 /* --- lending and ending ------------------------------------------------------------------------------------------ */
 
+static int lend_channel(const csn_log_files *log, int ret_fds[3], size_t *ret_n)
+{
+    const int fds[] = { log->in_fd, log->out_fd[0], log->out_fd[1] };
+    size_t n = 0;
+
+    for (size_t i = 0; i < 3 && fds[i] >= 0; i++) {
+        ret_fds[n] = csn_fd_dup(fds[i], 3);
+        if (ret_fds[n] < 0) {
+            int r = ret_fds[n];
+            csn_close_many(ret_fds, n);
+            return r;
+        }
+        n++;
+    }
+    *ret_n = n;
+    return 0;
+}
+
 int csn_log_lend(csn_command *cmd, int ret_fds[3], size_t *ret_n)
 {
     static const char *const endings[] = { "log", "idx" };
     size_t n = 0;
 
+    if (cmd->state.flags & CSN_SPAWN_CHANNEL)
+        return lend_channel(cmd->log, ret_fds, ret_n);
     for (size_t i = 0; i < 2; i++) {
         char name[32];
         name_file(cmd, endings[i], name);

@@ -96,7 +96,7 @@ void csn_link_kill(csn_keeper *k, uint32_t process, int sig, bool whole_tree);
 struct csn_log_files {
     csn_command *cmd;
     int log_fd, index_fd;
-    int in_fd;             /* stdin's write end, or the pty master */
+    int in_fd;             /* stdin's write end, the pty master, or our end of the channel */
     int out_fd[2];         /* read ends: stdout or pty, stderr */
     csn_source *src[2];
     int64_t end;           /* offset of the log's end */
@@ -106,8 +106,9 @@ struct csn_log_files {
     uint32_t last_stream;
 };
 
-/* Makes the log and the pipes. *ret_fds are the far ends for init: stdin, stdout, stderr; -1 where there is none. */
-int csn_log_open(csn_command *cmd, int ret_fds[3], csn_error *err);
+/* Makes the log and the pipes. *ret_fds are the far ends for init: stdin, stdout, stderr, channel; -1 where there is
+ * none. */
+int csn_log_open(csn_command *cmd, int ret_fds[4], csn_error *err);
 int csn_log_set_pty(csn_command *cmd, int master_fd); /* taken */
 void csn_log_drain(csn_command *cmd);                 /* what is there now */
 void csn_log_free(csn_command *cmd);

@@ -45,6 +45,7 @@ csn_local_exec *csn_exec_new(csn_local_box *box, const csn_exec_events *events, 
     x->n_refs = 1;
     x->is_owned = true;
     x->log_fd = x->index_fd = x->in.fd = x->in.from_fd = -1;
+    x->channel_fds[0] = x->channel_fds[1] = x->channel_fds[2] = -1;
     for (int i = 0; i < 2; i++)
         x->out[i] = (csn_out_stream){ .fd = -1, .stream = i ? CSN_STDERR : CSN_STDOUT, .exec = x };
     csn_list_append(&box->execs, &x->link);
@@ -73,6 +74,7 @@ void csn_exec_unref(csn_local_exec *x)
     close_streams(x);
     csn_close(&x->log_fd);
     csn_close(&x->index_fd);
+    csn_close_many(x->channel_fds, 3);
     csn_box_unref(x->base.box);
     free(x);
 }
@@ -308,7 +310,7 @@ static uint32_t flags_of(const csn_exec_spec *spec)
 {
     return (spec->is_shell ? CSN_SPAWN_SHELL : 0u) | (spec->is_pty ? CSN_SPAWN_PTY : 0u) |
            (spec->is_background || spec->is_pty ? CSN_SPAWN_BACKGROUND : 0u) |
-           (spec->is_merged ? CSN_SPAWN_MERGED : 0u) | (spec->as_root ? CSN_SPAWN_ROOT : 0u) |
+           (spec->is_merged ? CSN_SPAWN_MERGED : 0u) | (spec->has_channel ? CSN_SPAWN_CHANNEL : 0u) | (spec->as_root ? CSN_SPAWN_ROOT : 0u) |
            (spec->is_background && spec->stdin_kind == CSN_STDIN_PIPE ? CSN_SPAWN_STDIN_PIPE : 0u);
 }
 

@@ -42,6 +42,7 @@ struct csn_local_exec {
     csn_out_stream out[2];
     csn_in_stream in;
     int log_fd, index_fd;
+    int channel_fds[3]; /* lent: channel, stdout, stderr */
     int64_t log_bytes; /* as the keeper said last */
 };
 

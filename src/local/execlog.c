@@ -32,6 +32,8 @@ static void take_lent(csn_local_exec *x, csn_msg *msg)
     csn_process_state state;
 
     csn_msg_fixed(msg, &state, sizeof(state));
+    for (size_t i = 0; state.flags & CSN_SPAWN_CHANNEL && i < 3; i++)
+        x->channel_fds[i] = csn_msg_take_fd(msg, i);
     x->log_fd = csn_msg_take_fd(msg, 0);
     x->index_fd = csn_msg_take_fd(msg, 1);
     x->in.fd = csn_msg_take_fd(msg, 2);
@@ -309,6 +311,12 @@ int csn_local_exec_close_stdin(csn_exec *base, csn_error *err)
         return CSN_OK;
     r = csn_conn_ask(&box->conn, &out, NULL, NULL);
     return r < 0 ? csn_fail_sys(err, r, "close the stdin of command %u", base->id) : CSN_OK;
+}
+
+/* 0: the channel, else a csn_stream. */
+int csn_local_exec_channel(csn_exec *base, int which)
+{
+    return which >= 0 && which < 3 ? csn_local_exec_of(base)->channel_fds[which] : -1;
 }
 
 int csn_local_exec_resize(csn_exec *base, uint16_t rows, uint16_t cols, csn_error *err)

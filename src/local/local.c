@@ -134,8 +134,10 @@ static void await_end(csn_local_box *box, int64_t deadline)
 static void close_box(csn_local_box *box)
 {
     csn_box_ref(&box->base);
-    if (csn_conn_is_open(&box->conn) || box->is_busy)
-        csn_local_box_lost(box); /* also for detached ones: whoever waits for an answer is told */
+    if (box->is_busy || box->has_lease)
+        csn_local_box_lost(box);
+    else if (csn_conn_is_open(&box->conn))
+        csn_local_box_leave(box); /* whoever waits for an answer is told */
     box->base.backend = NULL;
     csn_list_remove(&box->link);
     csn_box_unref(&box->base);
@@ -174,6 +176,8 @@ static csn_backend *local_free(csn_backend *backend)
     csn_close(&local->boxes_fd);
     csn_close(&local->state_fd);
     csn_close(&local->null_fd);
+    csn_orphans_reap(local);
+    free(local->orphans);
     free(local->frame_buffer);
     free(local->state_dir);
     free(local->libexec);
@@ -208,6 +212,7 @@ static const csn_backend_ops ops = {
     .exec_close_stdin = csn_local_exec_close_stdin,
     .exec_resume = csn_local_exec_resume,
     .exec_resize = csn_local_exec_resize,
+    .exec_channel = csn_local_exec_channel,
     .exec_read_log = csn_local_exec_read_log,
     .exec_wait = csn_local_exec_wait,
     .file = csn_local_file,

@@ -42,6 +42,8 @@ typedef struct csn_local {
     uint32_t n_created;
     csn_keeper spares[CSN_SPARES_MAX];
     unsigned n_spares;
+    pid_t *orphans; /* children whose box has no handle any more */
+    size_t n_orphans;
     uint32_t next_range;
     csn_list boxes;     /* csn_local_box.link: every box this engine knows */
     csn_list files;     /* file verbs under way */
@@ -101,7 +103,11 @@ int csn_local_sweep(csn_local *local, bool is_thorough, uint32_t *ret_n, csn_err
 int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err);
 void csn_keeper_stock(csn_local *local); /* spares up to the wished number */
 void csn_keeper_end(csn_keeper *keeper); /* closes, waits, kills if need be */
+bool csn_child_wait(pid_t pid, int wait_ms); /* true: it is gone */
 void csn_child_reap(pid_t pid, int kill_after_ms);
+/* Keepers that go on while nobody here looks at them: reaped when somebody comes by. */
+void csn_orphan_add(csn_local *local, pid_t pid);
+void csn_orphans_reap(csn_local *local);
 
 /* box.c */
 csn_local_box *csn_local_box_new(csn_local *local, csn_error *err);
@@ -123,6 +129,8 @@ int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done
 int csn_local_start(csn_box *box, csn_done_fn done, void *user, csn_error *err);
 /* The box's keeper is gone: reap it, find the new state, end requests and commands. */
 void csn_local_box_lost(csn_local_box *box);
+/* Only the connection ends; the keeper goes on. */
+void csn_local_box_leave(csn_local_box *box);
 
 /* end.c */
 int csn_local_stop(csn_box *box, int grace_ms, csn_done_fn done, void *user, csn_error *err);
@@ -152,6 +160,7 @@ int csn_local_exec_write(csn_exec *exec, const void *data, size_t len, size_t *r
 int csn_local_exec_close_stdin(csn_exec *exec, csn_error *err);
 void csn_local_exec_resume(csn_exec *exec);
 int csn_local_exec_resize(csn_exec *exec, uint16_t rows, uint16_t cols, csn_error *err);
+int csn_local_exec_channel(csn_exec *exec, int which);
 int csn_local_exec_read_log(csn_exec *exec, int64_t offset, void *data, size_t size,
                             csn_log_piece *ret_piece, csn_error *err);
 int csn_local_exec_wait(csn_exec *exec, int64_t offset, csn_done_fn done, void *user,

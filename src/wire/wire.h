@@ -40,7 +40,8 @@ typedef enum csn_frame_type {
     CSN_FRAME_PLAN = 1,  /* first on the creator's connection: csn_plan packed (wire/plan.h). fds: [init memfd] */
     CSN_FRAME_SPAWN,     /* csn_spawn + packed spec. fds: those in csn_spawn.fds, in the order stdin, stdout, stderr */
     CSN_FRAME_SIGNAL,    /* csn_signal */
-    CSN_FRAME_ATTACH,    /* csn_process_ref → csn_process_state + fds: log, index, [stdin or pty master] */
+    CSN_FRAME_ATTACH,    /* csn_process_ref → csn_process_state + fds: log, index, [stdin or pty master]; of a command
+                          * with a channel: channel, stdout, [stderr] */
     CSN_FRAME_WAIT,      /* csn_wait: answered by csn_process_state once the log is longer or the command has ended */
     CSN_FRAME_LIST,      /* → one csn_process_state + packed command per process, then DONE */
     CSN_FRAME_STAT,      /* → csn_box_state */
@@ -87,7 +88,9 @@ enum { /* csn_spawn.flags */
     CSN_SPAWN_BACKGROUND = 4, /* the keeper holds the streams (implied by PTY) */
     CSN_SPAWN_MERGED = 8,     /* stderr is stdout */
     CSN_SPAWN_STDIN_PIPE = 16, /* background: the keeper makes a stdin pipe and lends its write end */
-    CSN_SPAWN_ROOT = 32       /* run as inside root; refused outside the profile "root inside" */
+    CSN_SPAWN_ROOT = 32,      /* run as inside root; refused outside the profile "root inside" */
+    CSN_SPAWN_CHANNEL = 64    /* background: no log; descriptor 3 is a SEQPACKET socket, its other end and the read ends
+                               * of the output pipes are kept by the keeper and lent to clients */
 };
 
 enum { CSN_FD_STDIN = 1, CSN_FD_STDOUT = 2, CSN_FD_STDERR = 4, CSN_FD_CHANNEL = 8 }; /* absent stdio is /dev/null */
