@@ -45,11 +45,13 @@ static const char *shell_of(csn_sandbox *box)
 static int open_shell(csn_engine *engine, csn_sandbox *box, const struct values *v,
                       char *const *command)
 {
+    static const char *const env[] = { "PS1=\\u@\\h:\\w\\$ ", NULL }; /* images bring no bashrc */
     const char *shell[] = { NULL, "-i", NULL };
     csn_process_options o = { .size = sizeof(o), .timeout_ms = CSN_UNLIMITED };
 
     shell[0] = shell_of(box);
     o.argv = command[0] ? (const char *const *) command : shell;
+    o.env = csn_streq(o.argv[0], "/bin/bash") ? env : NULL;
     o.cwd = v->box.cwd;
     return cli_pty_run(engine, box, &v->command, &o);
 }

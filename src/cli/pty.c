@@ -1,7 +1,8 @@
 /* Theory of operation: one ppoll() over our terminal and the engine's descriptor. Signals are blocked except inside
  * ppoll(), so none is missed between a look at the flags and the wait. Keys go to csn_process_write(), which takes what
- * fits; the rest is offered again. Output comes through the callback. The loop ends when the command has ended, or when a
- * signal tells us to leave: then the command gets SIGHUP, as from a terminal that was closed. */
+ * fits; the rest is offered again. The keeper holds the terminal's other side and writes its output to a log: we ask to be
+ * told when the log has grown and read on from where we were. The loop ends when the command has ended and its log is
+ * read, or when a signal tells us to leave: then the command gets SIGHUP, as from a terminal that was closed. */
 #include "pty.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@
 
 enum {
     RETRY_MS = 10, /* until keys that did not fit are offered again */
-    LEAVE_MS = 2000
+    LEAVE_MS = 2000,
+    TAIL_MS = 1000 /* for the last of the log, after the command's end */
 };
 
 struct joint {
@@ -30,7 +32,10 @@ struct joint {
     cli_stream out;
     bool has_terminal; /* stdin is one: raw, resized */
     bool has_input;
-    bool is_over;
+    bool is_over;   /* the command has ended: receipt */
+    bool is_read;   /* and its log is at its end */
+    bool is_asked;  /* we will be told when the log grows beyond offset */
+    int64_t offset; /* what was read of the log */
     csn_receipt receipt;
     char keys[4096];
     size_t n_keys;
@@ -54,15 +59,40 @@ static void on_stop(int number)
     (void) raise(SIGSTOP);
 }
 
-static int on_output(csn_process *process, csn_stream stream, const void *data, size_t len,
-                     void *user)
+/* Shows what the log has beyond what was shown; waits up to wait_ms for the first of it. */
+static void read_on(struct joint *j, int wait_ms)
+{
+    while (!j->is_read) {
+        csn_log_chunk chunk = { 0 };
+
+        if (csn_process_read_log(j->process, j->offset, wait_ms, &chunk, NULL) < 0)
+            return; /* interrupted or gone: on_exit_of() tells */
+        cli_stream_put(&j->out, chunk.data, chunk.len);
+        j->offset = chunk.next_offset;
+        j->is_read = chunk.is_end;
+        if (!chunk.len)
+            return;
+    }
+}
+
+static void on_grown(int result, const csn_error *err, void *user)
 {
     struct joint *j = user;
 
-    (void) process;
-    (void) stream;
-    cli_stream_put(&j->out, data, len);
-    return 0;
+    (void) result;
+    (void) err;
+    j->is_asked = false;
+}
+
+/* Reads what is there and asks for the next word. */
+static void follow_log(struct joint *j)
+{
+    if (j->is_asked || j->is_over)
+        return;
+    read_on(j, 0);
+    if (!j->is_read &&
+        csn_process_wait_log_start(j->process, j->offset, on_grown, j, NULL) == CSN_OK)
+        j->is_asked = true;
 }
 
 static void on_exit_of(csn_process *process, const csn_receipt *receipt, void *user)
@@ -159,6 +189,7 @@ static int turn(csn_engine *engine, struct joint *j, const sigset_t *open)
         return -errno;
     look_at_flags(j);
     r = csn_engine_dispatch(engine, 0, &err);
+    follow_log(j);
     if (cli_signal_pending())
         return cli_signal_take();
     if (r < 0 && r != CSN_E_CANCELLED)
@@ -189,11 +220,14 @@ static int stay_until_end(csn_engine *engine, struct joint *j)
     watch_signals(&open);
     if (j->has_terminal)
         follow_size(j); /* it may have changed since the start */
+    follow_log(j);
     while (!j->is_over && r == 0)
         r = turn(engine, j, &open);
     (void) sigprocmask(SIG_SETMASK, &open, NULL);
-    if (j->is_over)
+    if (j->is_over) {
+        read_on(j, TAIL_MS);
         return csn_receipt_status(&j->receipt);
+    }
     hang_up(engine, j);
     return r > 0 ? 128 + r : CLI_ENGINE;
 }
@@ -213,19 +247,19 @@ static void add_term(csn_process_options *o, cli_list *env, char *room, size_t s
 int cli_pty_run(csn_engine *engine, csn_sandbox *box, const cli_command_values *v,
                 csn_process_options *o)
 {
-    struct joint j = { .has_terminal = cli_is_terminal(STDIN_FILENO) };
+    static struct joint j; /* a last word about the log may come as late as the engine's end */
     cli_list env = { 0 };
     char term[128];
     csn_error err = { 0 };
     int status, r;
 
+    j = (struct joint){ .has_terminal = cli_is_terminal(STDIN_FILENO) };
     j.has_input = j.has_terminal || v->interactive || v->stdin_from;
     cli_stream_init(&j.out, STDOUT_FILENO, true); /* asking for a terminal is asking for raw */
     add_term(o, &env, term, sizeof(term));
     o->is_pty = 1;
     if (j.has_terminal)
         cli_term_size(STDIN_FILENO, &o->rows, &o->cols);
-    o->on_output = on_output;
     o->on_exit = on_exit_of;
     o->user_data = &j;
     r = csn_process_start(box, o, &j.process, &err);

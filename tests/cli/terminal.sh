@@ -21,10 +21,12 @@ see()
     if until_true 15 shows "$2"; then ok "$1"; else not_ok "$1" "wanted on the screen: $2" "$(screen)"; fi
 }
 
-export PS1='host> '
 t new-session -d -s s -x 100 -y 30 "exec bash --norc --noprofile -i"
-see "a terminal" "host>"
-type_line "stty -a > before"
+type_line "PS1='host> '"
+see "a terminal" "host> "
+# the terminal's settings, but for its size
+type_line "settings() { stty -a | sed 's/rows [0-9]*; columns [0-9]*//'; }; settings > before"
+type_line "restored() { cmp before <(settings) && echo restored-\$((1 + 1)); }"
 
 # ---- what a sandbox prints doesn't drive the terminal
 type_line "clear; caisson run -q -- printf 'a\\033[31mred\\033]0;title\\a\\302\\205b\\rX\\n'"
@@ -62,8 +64,9 @@ type_line "printf 'in\\033[7mverse\\033[0m\\n'"
 see "it may draw" "inverse"
 type_line "exit 6"
 see "and it ends" "host>"
-type_line "clear; echo status=\$?; stty -a > after; cmp before after && echo same-terminal"
-see "the terminal is as before" "same-terminal"
+type_line "echo status=\$?; restored"
+see "… with its status" "status=6"
+see "the terminal is as before" "restored-2"
 
 type_line "clear; caisson shell -q"
 see "a shell in a fresh sandbox" "daytona@"
@@ -77,8 +80,8 @@ type_line "clear; caisson shell -q box"
 see "a shell again" "daytona@"
 pkill_target=$(pgrep -f "caisson shell -q box" | head -n 1)
 kill -TERM "$pkill_target"
-type_line "clear; stty -a > after; cmp before after && echo restored"
-see "SIGTERM restores the terminal" "restored"
+type_line "clear; restored"
+see "SIGTERM restores the terminal" "restored-2"
 
 # ---- run -t
 type_line "clear; caisson run -tq -- sh -c 'tty; stty size'"
@@ -93,8 +96,8 @@ t resize-window -t s -x 70 -y 20
 see "… after a resize too" "q to leave"
 t send-keys -t s q
 see "q leaves" "host>"
-type_line "clear; stty -a > after; cmp <(sed 's/rows [0-9]*; columns [0-9]*//' before) <(sed 's/rows [0-9]*; columns [0-9]*//' after) && echo clean"
-see "and restores the terminal" "clean"
+type_line "clear; restored"
+see "and restores the terminal" "restored-2"
 
 type_line "clear; COLUMNS=50 caisson ls"
 see "a table is cut at the width" "…"
