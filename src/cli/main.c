@@ -10,11 +10,11 @@
 #include "session.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_cmd_run,       &cli_cmd_create,     &cli_cmd_exec,    &cli_cmd_shell, &cli_cmd_arena,
-    &cli_cmd_candidate, &cli_cmd_ls,         &cli_cmd_inspect, &cli_cmd_logs,  &cli_cmd_stats,
-    &cli_cmd_cp,        &cli_cmd_start,      &cli_cmd_stop,    &cli_cmd_rm,    &cli_cmd_fork,
-    &cli_cmd_snapshot,  &cli_cmd_image,      &cli_cmd_volume,  &cli_cmd_gc,    &cli_cmd_doctor,
-    &cli_cmd_version,   &cli_cmd_completion, &cli_cmd_help,    NULL,
+    &cli_cmd_run,       &cli_cmd_create,   &cli_cmd_exec,       &cli_cmd_shell,   &cli_cmd_arena,
+    &cli_cmd_candidate, &cli_cmd_blocks,   &cli_cmd_ls,         &cli_cmd_inspect, &cli_cmd_logs,
+    &cli_cmd_stats,     &cli_cmd_cp,       &cli_cmd_start,      &cli_cmd_stop,    &cli_cmd_rm,
+    &cli_cmd_fork,      &cli_cmd_snapshot, &cli_cmd_image,      &cli_cmd_volume,  &cli_cmd_gc,
+    &cli_cmd_doctor,    &cli_cmd_version,  &cli_cmd_completion, &cli_cmd_help,    NULL,
 };
 
 static const struct section {
@@ -23,6 +23,7 @@ static const struct section {
 } sections[] = {
     { &cli_cmd_run, "Run code" },
     { &cli_cmd_arena, "Let programs compete" },
+    { &cli_cmd_blocks, "Code from text, code that remembers" },
     { &cli_cmd_ls, "Look and move files" },
     { &cli_cmd_start, "Lifecycle" },
     { &cli_cmd_image, "Images and volumes" },
