@@ -62,6 +62,8 @@ void csn_local_box_free(csn_box *base)
     csn_local_box *box = csn_local_box_of(base);
 
     csn_conn_close(&box->conn);
+    if (base->backend)
+        csn_orphan_add(csn_local_of(base), box->child);
     csn_list_remove(&box->link);
     csn_close(&box->dir_fd); /* and with it the lock, if we had it */
     csn_close(&box->pidfd);

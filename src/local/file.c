@@ -93,8 +93,8 @@ static int fail_file(csn_error *err, const file_op *op, int e)
 {
     int code = e > 0 && e < 4096 ? code_of(e) : CSN_E_PROTOCOL;
 
-    if (op->verb == CSN_FILE_CHMOD && e == EINVAL)
-        code = CSN_E_INVALID;
+    if (op->verb == CSN_FILE_CHMOD && e == EINVAL) /* an id that isn't mapped into the sandbox */
+        code = CSN_E_DENIED;
     csn_fail(err, code, "'%.180s': %s", op->path, csn_strerror(e));
     if (err)
         err->sys_errno = e;

@@ -127,6 +127,7 @@ int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err)
 
 void csn_keeper_stock(csn_local *local)
 {
+    csn_orphans_reap(local);
     uint32_t wanted = local->n_spare_wanted ? local->n_spare_wanted : local->n_created >= 2;
 
     while (local->n_spares < wanted && local->n_spares < CSN_SPARES_MAX) {
@@ -136,17 +137,45 @@ void csn_keeper_stock(csn_local *local)
     }
 }
 
-void csn_child_reap(pid_t pid, int kill_after_ms)
+bool csn_child_wait(pid_t pid, int wait_ms)
 {
     if (pid <= 0 || waitpid(pid, NULL, WNOHANG) != 0)
-        return; /* reaped now, or by the host program's own SIGCHLD handling */
-    int pidfd = (int) syscall(SYS_pidfd_open, pid, 0);
+        return true; /* reaped now, or by the host program's own SIGCHLD handling */
+    csn_auto(fd) int pidfd = (int) syscall(SYS_pidfd_open, pid, 0);
     struct pollfd p = { .fd = pidfd, .events = POLLIN };
-    if (pidfd < 0 || poll(&p, 1, kill_after_ms) <= 0)
-        (void) kill(pid, SIGKILL); /* our unreaped child, so the number is still its own */
-    csn_close(&pidfd);
+    return pidfd >= 0 && poll(&p, 1, wait_ms) > 0 && waitpid(pid, NULL, WNOHANG) != 0;
+}
+
+void csn_child_reap(pid_t pid, int kill_after_ms)
+{
+    if (csn_child_wait(pid, kill_after_ms))
+        return;
+    (void) kill(pid, SIGKILL); /* our unreaped child, so the number is still its own */
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
+}
+
+void csn_orphan_add(csn_local *local, pid_t pid)
+{
+    pid_t *grown;
+
+    if (pid <= 0 || csn_child_wait(pid, 0))
+        return;
+    grown = csn_realloc_array(local->orphans, local->n_orphans + 1, sizeof(*grown));
+    if (!grown)
+        return; /* stays a zombie until the host program ends */
+    local->orphans = grown;
+    local->orphans[local->n_orphans++] = pid;
+}
+
+void csn_orphans_reap(csn_local *local)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < local->n_orphans; i++)
+        if (waitpid(local->orphans[i], NULL, WNOHANG) == 0)
+            local->orphans[n++] = local->orphans[i];
+    local->n_orphans = n;
 }
 
 void csn_keeper_end(csn_keeper *keeper)

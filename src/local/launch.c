@@ -293,7 +293,12 @@ int csn_local_start(csn_box *base, csn_done_fn done, void *user, csn_error *err)
 /* A keeper that is no child of ours is watched through a pidfd taken when its end was asked for. */
 static void await_keeper(csn_local_box *box)
 {
-    csn_child_reap(box->child, 5000);
+    if (box->base.wish.is_detached && !box->is_busy && !box->is_deleting) {
+        if (!csn_child_wait(box->child, 5000)) /* it hung up on us and lives: that is its right */
+            csn_orphan_add(csn_local_of(&box->base), box->child);
+    } else {
+        csn_child_reap(box->child, 5000);
+    }
     box->child = 0;
     if (box->pidfd >= 0)
         (void) csn_wait_fd(box->pidfd, POLLIN, csn_deadline_in_ms(5000)); /* the lock tells, too */
@@ -336,5 +341,16 @@ void csn_local_box_lost(csn_local_box *box)
     csn_conn_fail_all(&box->conn);
     if (had_lease)
         csn_box_unref(&box->base);
+    csn_box_unref(&box->base);
+}
+
+void csn_local_box_leave(csn_local_box *box)
+{
+    csn_box_ref(&box->base);
+    csn_conn_close(&box->conn);
+    csn_orphan_add(csn_local_of(&box->base), box->child);
+    box->child = 0;
+    csn_local_exec_lost(box);
+    csn_conn_fail_all(&box->conn);
     csn_box_unref(&box->base);
 }

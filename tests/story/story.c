@@ -18,6 +18,7 @@ static char state[512];
 
 bool is_rootless(void)
 {
+    the_state(); /* where privilege is dropped */
     return geteuid() != 0;
 }
 

@@ -238,7 +238,7 @@ TEST(a_reader_that_pauses_makes_the_program_wait)
     FAILS(csn_process_wait(p, 300, NULL, err), CSN_E_TIMEOUT);
     CHECK(seen > 0 && seen <= 65536);
     while (seen < 8000000 && n_turns++ < 100000) {
-        OK(csn_process_resume(p));
+        CHECK_INT(csn_process_resume(p), CSN_OK);
         OK(csn_engine_dispatch(the_engine(), 10000, err));
     }
     csn_process_resume(p);
