@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removing a tree of any depth with three descriptors: down into the first directory that is not empty, up again by
  * "..", which must be the directory we came from. Follows no symlink and enters no other mount. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -55,50 +56,50 @@ static int open_dir_anyway(int dirfd, const char *name)
 }
 
 /* 0: gone; 1: a directory that is not empty; -errno. */
-static int remove_entry(int fd, const char *name)
+static int remove_once(int fd, const char *name, int is_dir)
 {
-    if (unlinkat(fd, name, 0) == 0 || errno == ENOENT)
+    if (!is_dir && (unlinkat(fd, name, 0) == 0 || errno == ENOENT))
         return 0;
-    if (errno == EISDIR && (unlinkat(fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
-        return 0;
-    if (errno == ENOTEMPTY || errno == EEXIST)
-        return 1;
-    if (errno != EACCES)
-        return -errno;
-    /* A look at what is below comes first: EACCES is also said of a directory that may not be searched. */
-    if (fchmod(fd, 0700) < 0)
-        return -EACCES;
-    if (unlinkat(fd, name, 0) == 0)
-        return 0;
-    if (errno == EISDIR && unlinkat(fd, name, AT_REMOVEDIR) == 0)
+    if ((is_dir || errno == EISDIR) && (unlinkat(fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
         return 0;
     return errno == ENOTEMPTY || errno == EEXIST ? 1 : -errno;
 }
 
-/* Empties fd up to the first directory that is not empty, whose name it then returns in the buffer. */
-static int empty_dir(int fd, const char **ret_full)
+static int remove_entry(int fd, const char *name, int is_dir)
+{
+    int r = remove_once(fd, name, is_dir);
+
+    if (r == -EACCES && fchmod(fd, 0700) == 0) /* the directory it is in is ours all the same */
+        r = remove_once(fd, name, is_dir);
+    return r;
+}
+
+/* Empties fd up to a directory to go down into, whose name it then returns in the buffer. A directory is tried only when
+ * it is the one we just emptied, thus the first we see: to the kernel every try costs as much as the place is deep. */
+static int empty_dir(int fd, int has_emptied, const char **ret_down)
 {
     long n;
 
-    *ret_full = NULL;
+    *ret_down = NULL;
     while (lseek(fd, 0, SEEK_SET) == 0 && (n = csn_sys_getdents(fd, buf, sizeof(buf))) != 0) {
         int n_seen = 0;
         if (n < 0)
             return (int) n;
         for (long at = 0; at < n;) {
             const csn_dirent *e = (const void *) (buf + at);
-            int r;
+            int is_dir = e->type == DT_DIR, r;
             at += e->size;
             if (csn_is_dots(e->name))
                 continue;
             n_seen++;
-            r = remove_entry(fd, e->name);
+            r = is_dir && !has_emptied ? 1 : remove_entry(fd, e->name, is_dir);
             if (r < 0)
                 return r;
             if (r > 0) {
-                *ret_full = e->name;
+                *ret_down = e->name;
                 return 0;
             }
+            has_emptied = has_emptied && !is_dir;
         }
         if (n_seen == 0)
             return 0;
@@ -106,10 +107,20 @@ static int empty_dir(int fd, const char **ret_full)
     return 0;
 }
 
+/* ".." needs a directory that may be searched; its mode does not matter any more. */
+static int open_up(int fd)
+{
+    int up = csn_open_at(fd, "..", O_RDONLY | O_DIRECTORY, 0);
+
+    if (up == -EACCES && fchmod(fd, 0700) == 0)
+        up = csn_open_at(fd, "..", O_RDONLY | O_DIRECTORY, 0);
+    return up;
+}
+
 static int climb(int *fd)
 {
     struct stat st;
-    int up = csn_open_at(*fd, "..", O_RDONLY | O_DIRECTORY, 0);
+    int up = open_up(*fd);
 
     (void) close(*fd); /* empty now */
     *fd = up;
@@ -136,8 +147,8 @@ static int descend(int *fd, const char *name)
 
 int csn_remove_tree(int dirfd, const char *name)
 {
-    const char *full;
-    int r, fd = open_dir_anyway(dirfd, name);
+    const char *down;
+    int r, has_emptied = 0, fd = open_dir_anyway(dirfd, name);
     unsigned n_turns = 0;
 
     if (fd < 0)
@@ -149,13 +160,11 @@ int csn_remove_tree(int dirfd, const char *name)
             r = -EPIPE;
             break;
         }
-        r = empty_dir(fd, &full);
-        if (r == 0 && full)
-            r = descend(&fd, full);
-        else if (r == 0 && depth > 1)
-            r = climb(&fd);
-        else
+        r = empty_dir(fd, has_emptied, &down);
+        if (r < 0 || (!down && depth == 1))
             break;
+        has_emptied = down == NULL;
+        r = down ? descend(&fd, down) : climb(&fd);
     }
     if (fd >= 0)
         (void) close(fd); /* empty, or given up */

@@ -22,7 +22,7 @@
 #include "init/sys.h"
 #include "wire/spec.h"
 
-enum { DEADLINE_MS = 10000 };
+enum { DEADLINE_MS = 30000 };
 
 static void must(int r, const char *what)
 {
@@ -74,10 +74,35 @@ static void end_box(void *user)
     free(user);
 }
 
+static void remove_dir(void *user)
+{
+    char text[256];
+
+    (void) snprintf(text, sizeof(text), "rm -rf %s", (char *) user);
+    if (system(text) != 0)
+        csn_test_note("%s stays", (char *) user);
+}
+
+static const char *a_dir(bool in_memory)
+{
+    static char path[] = "/dev/shm/csn-test-XXXXXX";
+    const char *dir = csn_test_dir();
+    char parent[4096];
+
+    if (in_memory && access("/dev/shm", W_OK) == 0 && mkdtemp(path)) {
+        csn_test_defer(remove_dir, path);
+        dir = path;
+    }
+    CHECK(chmod(dir, 0777) == 0);
+    (void) snprintf(parent, sizeof(parent), "%s/..", csn_test_dir());
+    CHECK(chmod(parent, 0711) == 0);
+    return dir;
+}
+
 box box_start(box_options o)
 {
     const char *build = getenv("CSN_BUILD");
-    box b = { .dir = csn_test_dir() }, *kept;
+    box b = { 0 }, *kept;
     char path[4096];
     int pair[2];
     csn_msg msg;
@@ -87,9 +112,7 @@ box box_start(box_options o)
     (void) snprintf(path, sizeof(path), "%s/caisson-init", build ? build : "");
     if (o.real_binary && access(path, X_OK) < 0)
         SKIP("caisson-init is not built");
-    CHECK(chmod(b.dir, 0777) == 0);
-    (void) snprintf(path, sizeof(path), "%s/..", b.dir);
-    CHECK(chmod(path, 0711) == 0);
+    b.dir = a_dir(o.in_memory);
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
     b.outer = (pid_t) syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0);
     if (b.outer == 0)

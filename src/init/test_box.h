@@ -19,6 +19,8 @@ typedef struct box {
 typedef struct box_options {
     bool as_root;     /* init runs as root, as in the profile "root inside"; else as 1000 */
     bool real_binary; /* the program that is shipped, not the sources in this test */
+    bool
+        in_memory; /* dir is on a tmpfs, if there is one: a disk may make thousands of changes wait */
 } box_options;
 
 box box_start(box_options options); /* skips the test when it can't */
@@ -34,7 +36,7 @@ typedef struct command {
 
 void box_spawn(box *b, command c);
 void box_kill(box *b, uint32_t process, int sig, bool whole_tree);
-/* Waits for the next frame, at most ten seconds; fails the test when there is none. */
+/* Waits for the next frame, at most thirty seconds; fails the test when there is none. */
 csn_msg box_hear(box *b);
 csn_init_started box_hear_started(box *b, int *ret_master);
 csn_init_exited box_hear_exited(box *b);
@@ -42,7 +44,7 @@ csn_init_failed box_hear_failed(box *b);
 
 /* Spawns with stdout and stderr on one pipe, reads it to the end, hears STARTED and EXITED. Output lives until the next. */
 const char *box_output(box *b, command c, csn_init_exited *ret_exited);
-/* Reads until `text` was seen on fd or ten seconds passed. */
+/* Reads until `text` was seen on fd or thirty seconds passed. */
 void wait_for_text(int fd, const char *text);
 
 /* A file request as the given user: the channel's near end. */
