@@ -346,7 +346,7 @@ int csn_copy_run(csn_keeper *k, csn_msg *msg, csn_error *err)
     if (snprintf(target, sizeof(target), "%s%s", strchr(k->plan.target, '/') ? "" : "layers/", k->plan.target) >=
         (int) sizeof(target))
         return csn_fail(err, CSN_E_INVALID, "the name of the copy is too long");
-    state = open(k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    state = openat(AT_FDCWD, k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (state < 0)
         return csn_fail_sys(err, -errno, "open the state directory '%s'", k->plan.state_dir);
     /* The caller's own files may be closed even to him; in the sandbox's user namespace he has power over them. */

@@ -46,7 +46,7 @@ static bool is_of_system(const char *name)
 
 static int allow(csn_landlock *rs, const char *path, unsigned rights)
 {
-    csn_auto(fd) int fd = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    csn_auto(fd) int fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
 
     if (fd < 0)
         return errno == ENOENT ? 0 : -errno;
@@ -66,7 +66,7 @@ static int allow_entry(csn_inside *in, csn_landlock *rs, const struct entry *e)
 static int allow_top(csn_inside *in, csn_landlock *rs)
 {
     _Alignas(struct entry) char buf[4096];
-    csn_auto(fd) int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    csn_auto(fd) int root = openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long n = -1;
     int r = root < 0 ? -errno : 0;
 

@@ -66,7 +66,7 @@ static int open_ns(pid_t pid, const char *name, int *ret_fd)
     if (r < 0)
         return r;
     (void) snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int) pid, name); /* fits */
-    *ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+    *ret_fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     return *ret_fd < 0 ? -errno : 0;
 }
 

@@ -83,19 +83,15 @@ static int loopback(csn_inside *in)
 
 static void place_fd(csn_inside *in, uint32_t at, int fd)
 {
-    if (at == 0) {
+    if (at == 0)
         in->image_fd = fd;
-    } else if (at <= in->go.n_tasks) {
-        in->cgroup.in[at - 1].tasks_fd = fd;
-        in->cgroup.n = at;
-    } else {
+    else
         in->trees[in->n_trees++] = fd;
-    }
 }
 
 static int receive_fds(csn_inside *in)
 {
-    uint32_t want = 1 + in->go.n_tasks + in->go.n_trees;
+    uint32_t want = 1 + in->go.n_trees;
 
     for (uint32_t at = 0; at < want;) {
         int fds[CSN_GO_FDS_MAX];
@@ -123,7 +119,7 @@ static int receive_plan(csn_inside *in)
         return -EPIPE; /* the keeper is gone or gave up */
     memcpy(&in->go, go_bytes, sizeof(in->go));
     u = (csn_unpack){ .data = go_bytes + sizeof(in->go), .len = (size_t) n - sizeof(in->go) };
-    if (in->go.n_tasks > CSN_CG_N || in->go.n_trees > CSN_TREES_MAX)
+    if (in->go.n_trees > CSN_TREES_MAX)
         return -EBADMSG;
     int r = csn_plan_unpack(&u, &in->plan);
     if (r == 0)
@@ -133,16 +129,26 @@ static int receive_plan(csn_inside *in)
     return r < 0 ? r : receive_fds(in);
 }
 
-/* The cgroup namespace comes after: its root is the group one is in when it is made. */
+/* From here on everything counts. The cgroup namespace comes after: its root is the group one is in when it is made. */
 static int join_cgroups(csn_inside *in)
 {
+    csn_cgroup group;
+    csn_join join = { 0 };
+    int fds[CSN_GO_FDS_MAX];
+    size_t n = 0;
+    ssize_t len = csn_recv_fds(in->setup_fd, &join, sizeof(join), fds, CSN_GO_FDS_MAX, &n);
     int r = 0;
 
-    if (in->cgroup.n > 0) {
-        in->cgroup.rung = CSN_CGROUP_V1;
-        r = csn_cgroup_join(&in->cgroup);
-        csn_cgroup_close_tasks(&in->cgroup);
-    }
+    if (len != (ssize_t) sizeof(join) || join.n_tasks != n || n > CSN_CG_N)
+        return len < 0 ? (int) len : -EPIPE;
+    csn_cgroup_init(&group);
+    group.rung = CSN_CGROUP_V1;
+    group.n = join.n_tasks;
+    for (uint32_t i = 0; i < group.n; i++)
+        group.in[i].tasks_fd = fds[i];
+    if (group.n > 0)
+        r = csn_cgroup_join(&group);
+    csn_cgroup_done(&group);
     if (r == 0 && syscall(SYS_unshare, CSN_CLONE_NEWCGROUP) < 0)
         r = -errno;
     return r;
@@ -297,21 +303,23 @@ static const struct inside_step {
     { "start a session", new_session, 0 },
     { "make mounts private", make_private, 0 },
     { "bring up loopback", loopback, 0 },
-    { "wait for the plan", receive_plan, 0 }, /* ids are mapped, cgroups made, layers cloned */
-    { "join cgroups", join_cgroups, 0 },
+    { "gather devices", csn_inside_gather_nodes, 0 },
+    { "mount /proc", csn_inside_mount_proc, 0 },
+    { "mask /proc", csn_inside_mask_proc, 0 },
+    { "wait for the plan", receive_plan, 0 }, /* ids are mapped, layers cloned */
     { "gather layers", csn_inside_gather, 0 },
     { "become root of the namespace", become_root, 0 },
     { "make a staging place", csn_inside_stage, 0 },
     { "mount /", csn_inside_mount_root, 0 },
     { "mount /usr", csn_inside_mount_usr, 0 },
-    { "mount /proc", csn_inside_mount_proc, 0 },
+    { "place /proc", csn_inside_place_proc, 0 },
     { "mount /dev", csn_inside_mount_dev, 0 },
-    { "mask /proc", csn_inside_mask_proc, CSN_WALL_PROC },
     { "mount /tmp", csn_inside_mount_tmp, 0 },
     { "make a home", csn_inside_make_home, 0 },
     { "write names", csn_inside_write_names, 0 },
     { "mount volumes", csn_inside_mount_volumes, 0 },
     { "set the host name", set_hostname, 0 },
+    { "join cgroups", join_cgroups, 0 },
     { "pivot root", pivot, 0 }, /* from here on the host's tree is out of reach */
     { "forbid nested namespaces", forbid_nesting, CSN_WALL_NO_NESTING }, /* cloning a mount needs one: not earlier */
     { "set rlimits", set_rlimits, CSN_WALL_RLIMITS },
@@ -357,8 +365,9 @@ _Noreturn void csn_inside_run(int setup_fd, int control_fd)
     in.setup_fd = setup_fd;
     in.control_fd = control_fd;
     in.image_fd = in.stage_fd = in.disk_fd = in.root_fd = in.proc_fd = -1;
-    in.bare_proc_fd = in.watch_proc_fd = in.null_fd = in.empty_fd = -1;
-    csn_cgroup_init(&in.cgroup);
+    in.bare_proc_fd = in.watch_proc_fd = -1;
+    for (size_t i = 0; i < CSN_NODES; i++)
+        in.nodes[i] = -1;
     for (size_t i = 0; i < CSN_TREES_MAX; i++)
         in.trees[i] = -1;
     for (uint32_t i = 0; i < CSN_COUNT(steps); i++) {

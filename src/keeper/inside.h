@@ -5,8 +5,9 @@
 /* The child's half of the setup: from the clone into new namespaces to the exec of init. It may have been cloned before
  * the plan was known, so everything it needs arrives on the setup socket:
  *
- *   keeper → child   csn_go and the packed plan; then the descriptors, up to eight per message:
- *                    init's image, the cgroups' tasks files, the layers (with privilege), each in the plan's order
+ *   keeper → child   csn_go and the packed plan; then descriptors, up to eight per message: init's image and, with
+ *                    privilege, the layers in the plan's order; then csn_join and the cgroups' tasks files, which are
+ *                    made while the child builds
  *   child → keeper   csn_report FAILED and exit, or BUILT with the descriptors of csn_built_fd
  *
  * The socket is close-on-exec: its end without a FAILED is the exec of init. */
@@ -20,12 +21,17 @@ enum {
 
 typedef struct csn_go {
     uint32_t plan_len;
-    uint32_t n_tasks, n_trees;
+    uint32_t n_trees;
     uint32_t is_privileged;
     uint32_t has_ids;         /* inside 0 is mapped: the child becomes it to build */
     uint32_t wants_proc;      /* the watch rung needs a procfs without hidepid for the keeper */
+    uint32_t reserved;
     uint64_t layers_with_usr; /* bit per layer of the plan */
 } csn_go;
+
+typedef struct csn_join {
+    uint32_t n_tasks; /* descriptors that come with it; 0: nothing to join */
+} csn_join;
 
 enum { CSN_REPORT_FAILED = 1, CSN_REPORT_BUILT };
 

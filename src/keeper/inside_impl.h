@@ -8,22 +8,23 @@
 #include <stdint.h>
 
 #include "inside.h"
-#include "kern/cgroup.h"
 #include "wire/plan.h"
 
+enum { CSN_NODES = 6 }; /* of /dev; the first is null */
 enum { CSN_TREES_MAX = 2 + 2 * CSN_PLAN_LAYERS_MAX + 1 + CSN_PLAN_MOUNTS_MAX };
 
 typedef struct csn_inside {
     csn_go go;
     csn_plan plan;
     int setup_fd, control_fd, image_fd;
-    csn_cgroup cgroup; /* only its tasks descriptors */
     int trees[CSN_TREES_MAX];
     uint32_t n_trees, next_tree;
     int stage_fd;  /* a tmpfs: layers are attached in it; the upper layers of ephemeral sandboxes live in it */
     int disk_fd;   /* the directory with {root,usr}/{upper,work} */
     int root_fd;   /* the new root */
-    int proc_fd, watch_proc_fd, null_fd, empty_fd;
+    int nodes[CSN_NODES]; /* verified devices, detached */
+    int proc_fd, watch_proc_fd;
+    int mask_error;   /* of the masks: whether it matters is said by the plan */
     int bare_proc_fd; /* the same procfs without the masks over it, attached nowhere */
     uint32_t missing; /* walls that could not be put up and were named optional */
     char detail[96];  /* of the step that fails */
@@ -40,8 +41,10 @@ int csn_inside_mount_usr(csn_inside *in);
 int csn_inside_mount_volumes(csn_inside *in);
 
 /* special.c */
-int csn_inside_mount_proc(csn_inside *in);
+int csn_inside_gather_nodes(csn_inside *in);
+int csn_inside_mount_proc(csn_inside *in); /* beside the host's own, until there is a root */
 int csn_inside_mask_proc(csn_inside *in);
+int csn_inside_place_proc(csn_inside *in);
 int csn_inside_mount_dev(csn_inside *in);
 int csn_inside_mount_tmp(csn_inside *in);
 

@@ -23,7 +23,7 @@ enum { NAME_SIZE = 16 };
 /* A volume's subdirectory is made at need; its content is enemy ground, so no symlink is followed. */
 static int clone_volume(const csn_plan_mount *mount, const char *path, int *ret_fd)
 {
-    csn_auto(fd) int data = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    csn_auto(fd) int data = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     csn_auto(fd) int sub = -1;
 
     if (data < 0)
@@ -89,7 +89,7 @@ static int make_uppers(csn_inside *in)
 static int attach_stage(csn_inside *in)
 {
     static const char *const places[] = { "tmp", "mnt", "run", "var" };
-    csn_auto(fd) int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    csn_auto(fd) int host = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     int r = -errno;
 
     for (size_t i = 0; host >= 0 && i < CSN_COUNT(places); i++) {

@@ -79,22 +79,25 @@ static csn_cgroup_limits limits_of(const csn_keeper *k, uint32_t controllers)
     };
 }
 
-int csn_cgroups_make(csn_keeper *k, csn_error *err)
+int csn_cgroups_choose(csn_keeper *k, csn_error *err)
 {
     int r = csn_cgroups_look(k);
     uint32_t have = r == 0 && k->host.rung != CSN_CGROUP_NONE ? choose(k) : 0;
-    const csn_cgroup_limits limits = limits_of(k, have);
 
     k->rung = CSN_RUNG_WATCH;
-    k->limits_kernel = k->plan.flags & CSN_PLAN_EPHEMERAL ? CSN_LIMIT_DISK : k->limits_kernel;
-    r = check_strict(k, have, err);
-    if (r != CSN_OK || have == 0)
-        return r;
-    r = make_groups(k, &limits);
-    if (r < 0)
-        return csn_fail_sys(err, r, "make the cgroups of sandbox '%s'", k->plan.id);
-    k->rung = k->host.rung == CSN_CGROUP_V2 ? CSN_RUNG_CGROUP2 : CSN_RUNG_CGROUP1;
-    return CSN_OK;
+    if (have)
+        k->rung = k->host.rung == CSN_CGROUP_V2 ? CSN_RUNG_CGROUP2 : CSN_RUNG_CGROUP1;
+    if (k->disk_rung == CSN_DISK_TMPFS || k->disk_rung == CSN_DISK_LOOP)
+        k->limits_kernel |= CSN_LIMIT_DISK;
+    return check_strict(k, have, err);
+}
+
+int csn_cgroups_make(csn_keeper *k, csn_error *err)
+{
+    const csn_cgroup_limits limits = limits_of(k, choose(k));
+    int r = make_groups(k, &limits);
+
+    return r < 0 ? csn_fail_sys(err, r, "make the cgroups of sandbox '%s'", k->plan.id) : CSN_OK;
 }
 
 int csn_cgroups_finish(csn_keeper *k, csn_error *err)

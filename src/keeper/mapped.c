@@ -41,7 +41,7 @@ static int open_subpath(int data, const char *subpath, int *ret_fd)
 
 static int clone_volume(const csn_plan_mount *mount, const char *path, int *ret_fd)
 {
-    csn_auto(fd) int data = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    csn_auto(fd) int data = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     csn_auto(fd) int sub = -1;
     int r;
 

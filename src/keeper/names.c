@@ -66,12 +66,14 @@ int csn_inside_write_names(csn_inside *in)
     if (r < 0)
         return r;
     (void) snprintf(line, sizeof(line), "%s\n", host); /* at most 63 bytes */
-    if (!holds(etc, "hostname", line))
-        r = replace(etc, "hostname", line);
     (void) snprintf(hosts, sizeof(hosts),
                     "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n::1\tlocalhost ip6-localhost ip6-loopback\n",
                     host); /* the same */
-    if (r == 0 && !holds(etc, "hosts", host))
+    if (holds(etc, "hostname", line)) /* then it is our base, and its hosts fit */
+        hosts[0] = '\0';
+    else
+        r = replace(etc, "hostname", line);
+    if (r == 0 && hosts[0] && !holds(etc, "hosts", host))
         r = replace(etc, "hosts", hosts);
     if (r == 0 && in->plan.flags & CSN_PLAN_OUTBOUND)
         r = replace(etc, "resolv.conf", "nameserver " CSN_SLIRP_DNS "\n");

@@ -175,7 +175,7 @@ static int enter_ids(csn_error *err)
 
 int csn_remove_run(csn_keeper *k, csn_error *err)
 {
-    csn_auto(fd) int state = open(k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    csn_auto(fd) int state = openat(AT_FDCWD, k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int r;
 
     if (state < 0)

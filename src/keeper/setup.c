@@ -37,7 +37,7 @@ static int open_dirs(csn_keeper *k, csn_error *err)
 {
     char path[64];
 
-    k->state_fd = open(k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    k->state_fd = openat(AT_FDCWD, k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (k->state_fd < 0)
         return csn_fail_sys(err, -errno, "open the state directory '%s'", k->plan.state_dir);
     (void) snprintf(path, sizeof(path), "boxes/%s", k->plan.id); /* 32 digits: fits */
@@ -104,6 +104,17 @@ static int make_child(csn_keeper *k, csn_error *err)
     return k->is_cloned_early ? CSN_OK : csn_clone_inside(k, err);
 }
 
+/* On v2 a process is best born in its group; on v1 the child joins late, so the groups are made while it builds. */
+static int make_groups_early(csn_keeper *k, csn_error *err)
+{
+    return k->rung == CSN_RUNG_CGROUP2 ? csn_cgroups_make(k, err) : CSN_OK;
+}
+
+static int make_groups_late(csn_keeper *k, csn_error *err)
+{
+    return k->rung == CSN_RUNG_CGROUP1 ? csn_cgroups_make(k, err) : CSN_OK;
+}
+
 static const struct step {
     const char *name;
     int (*run)(csn_keeper *k, csn_error *err);
@@ -114,10 +125,13 @@ static const struct step {
     { "take the lock", lock_box, unlock_box },
     { "clear old logs", clear_logs, NULL },
     { "prepare the disk", csn_disk_prepare, csn_disk_release },
-    { "make cgroups", csn_cgroups_make, csn_cgroups_remove }, /* before anything can fork */
+    { "choose limits", csn_cgroups_choose, csn_cgroups_remove }, /* undone when the child is dead */
+    { "make cgroups (v2)", make_groups_early, NULL },
     { "clone", make_child, csn_kill_child },
     { "map ids", csn_ids_map, NULL },
     { "hand over layers and plan", csn_start_child, NULL }, /* from here on the child builds beside us */
+    { "make cgroups (v1)", make_groups_late, NULL },
+    { "let the child join", csn_let_join, NULL }, /* it waits for this before it leaves the host's root */
     { "finish cgroups", csn_cgroups_finish, NULL },
     { "listen for clients", listen_detached, stop_listening },
     { "start the network", csn_outbound_start, csn_outbound_stop },

@@ -16,6 +16,7 @@ void csn_setup_undo(csn_keeper *k);
 int csn_clone_inside(csn_keeper *k, csn_error *err); /* start.c: namespaces, and the child in them */
 
 /* limits.c */
+int csn_cgroups_choose(csn_keeper *k, csn_error *err); /* what will enforce which limit; refuses what is strict */
 int csn_cgroups_make(csn_keeper *k, csn_error *err);
 int csn_cgroups_finish(csn_keeper *k, csn_error *err); /* limits that take long: while the child builds */
 void csn_cgroups_remove(csn_keeper *k);
@@ -33,7 +34,8 @@ int csn_layers_clone(csn_keeper *k, int *trees, uint32_t *ret_n, uint64_t layers
 uint64_t csn_layers_with_usr(const csn_keeper *k);
 
 /* start.c */
-int csn_start_child(csn_keeper *k, csn_error *err);  /* hands over the plan and the descriptors */
+int csn_start_child(csn_keeper *k, csn_error *err); /* hands over the plan and the layers */
+int csn_let_join(csn_keeper *k, csn_error *err);    /* and last the cgroups */
 int csn_await_init(csn_keeper *k, csn_error *err);
 void csn_kill_child(csn_keeper *k); /* kills init, waits for it, closes what leads to it */
 

@@ -15,66 +15,68 @@
 
 enum { TTY_GID = 5, PTYS_MAX = 256, TMP_FILES_MAX = 100000, SHM_FILES_MAX = 10000, DEV_FILES_MAX = 64 };
 
-int csn_inside_mount_proc(csn_inside *in)
-{
-    int r = csn_mount_proc(CSN_PROC_HIDEPID, &in->proc_fd);
+static const struct {
+    const char *host, *name;
+    unsigned major_number, minor_number;
+} nodes[CSN_NODES] = {
+    { "/dev/null", "null", 1, 3 },       { "/dev/zero", "zero", 1, 5 },
+    { "/dev/full", "full", 1, 7 },       { "/dev/random", "random", 1, 8 },
+    { "/dev/urandom", "urandom", 1, 9 }, { "/dev/tty", "tty", 5, 0 },
+};
 
-    if (r == 0 && in->go.wants_proc)
-        r = csn_mount_proc(CSN_PROC_RDONLY, &in->watch_proc_fd);
-    if (r == 0)
-        r = csn_mount_attach(in->proc_fd, in->root_fd, "proc", CSN_TARGET_DIR);
-    return r < 0 ? r : csn_tree_clone(in->proc_fd, "", false, &in->bare_proc_fd);
-}
-
-static int clone_device(const char *path, unsigned major_number, unsigned minor_number, int *ret_fd)
+static int clone_node(size_t i, int *ret_fd)
 {
     csn_auto(fd) int fd = -1;
-    int r = csn_tree_clone(AT_FDCWD, path, false, &fd);
+    int r = csn_tree_clone(AT_FDCWD, nodes[i].host, false, &fd);
 
     if (r == 0)
-        r = csn_chardev_verify(fd, major_number, minor_number);
+        r = csn_chardev_verify(fd, nodes[i].major_number, nodes[i].minor_number);
     if (r == 0)
         *ret_fd = csn_take_fd(&fd);
     return r;
 }
 
-/* Not every kernel has every file; what is not there needs no cover. */
-static bool is_there(int dirfd, const char *name)
+int csn_inside_gather_nodes(csn_inside *in)
 {
-    return faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
+    int r = 0;
 
-static int cover(csn_inside *in, int with, const char *name)
-{
-    csn_auto(fd) int copy = -1;
-    int r;
-
-    if (!is_there(in->proc_fd, name))
-        return 0;
-    r = csn_tree_clone(with, "", false, &copy);
-    if (r == 0)
-        r = csn_mount_attach(copy, in->proc_fd, name, CSN_TARGET_EXISTING);
-    if (r < 0)
-        csn_inside_about(in, name);
+    for (size_t i = 0; r == 0 && i < CSN_NODES; i++) {
+        r = clone_node(i, &in->nodes[i]);
+        if (r < 0)
+            csn_inside_about(in, nodes[i].host);
+    }
     return r;
 }
 
-static int open_empty(csn_inside *in)
-{
-    csn_auto(fd) int dir = -1;
-    int r;
+/* --- /proc -------------------------------------------------------------------------------------------------------- */
 
-    if (in->empty_fd >= 0)
-        return 0;
-    if (mkdirat(in->stage_fd, "empty", 0555) < 0)
-        return -errno;
-    dir = openat(in->stage_fd, "empty", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0)
-        return -errno;
-    r = csn_tree_clone(dir, "", false, &in->empty_fd);
+/* Over the host's, in our mount namespace only: it moves to its place when there is a root. */
+int csn_inside_mount_proc(csn_inside *in)
+{
+    csn_auto(fd) int host = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r = host < 0 ? -errno : csn_mount_proc(CSN_PROC_HIDEPID, &in->proc_fd);
+
     if (r == 0)
-        r = csn_tree_attr(in->empty_fd, QUIET | CSN_ATTR_RDONLY | CSN_ATTR_NOEXEC, false);
-    return r < 0 ? r : csn_mount_attach(in->empty_fd, in->stage_fd, "empty", CSN_TARGET_EXISTING);
+        r = csn_mount_attach(in->proc_fd, host, "proc", CSN_TARGET_EXISTING);
+    return r < 0 ? r : csn_tree_clone(in->proc_fd, "", false, &in->bare_proc_fd);
+}
+
+/* Not every kernel has every file; what is not there needs no cover. */
+static int make_read_only(csn_inside *in, const char *name)
+{
+    int r = csn_mount_bind(in->proc_fd, name, false, CSN_ATTR_RDONLY, in->proc_fd, name, CSN_TARGET_EXISTING);
+
+    return r == -ENOENT ? 0 : r;
+}
+
+static int cover_file(csn_inside *in, const char *name)
+{
+    csn_auto(fd) int null = -1;
+    int r = faccessat(in->proc_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? -ENOENT : clone_node(0, &null);
+
+    if (r == 0)
+        r = csn_mount_attach(null, in->proc_fd, name, CSN_TARGET_EXISTING);
+    return r == -ENOENT ? 0 : r;
 }
 
 int csn_inside_mask_proc(csn_inside *in)
@@ -83,49 +85,75 @@ int csn_inside_mask_proc(csn_inside *in)
     static const char *const files[] = { "kcore",       "keys",          "kmsg",       "timer_list",
                                          "sched_debug", "latency_stats", "interrupts", "kallsyms",
                                          "config.gz" };
-    static const char *const dirs[] = { "acpi", "scsi" };
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < CSN_COUNT(read_only); i++)
-        if (is_there(in->proc_fd, read_only[i]))
-            r = csn_mount_bind(in->proc_fd, read_only[i], false, CSN_ATTR_RDONLY, in->proc_fd,
-                               read_only[i], CSN_TARGET_EXISTING);
+        r = make_read_only(in, read_only[i]);
     for (size_t i = 0; r == 0 && i < CSN_COUNT(files); i++)
-        r = cover(in, in->null_fd, files[i]);
-    for (size_t i = 0; r == 0 && i < CSN_COUNT(dirs); i++) {
-        if (!is_there(in->proc_fd, dirs[i]))
-            continue;
-        r = open_empty(in);
-        if (r == 0)
-            r = cover(in, in->empty_fd, dirs[i]);
+        r = cover_file(in, files[i]);
+    in->mask_error = r;
+    return 0;
+}
+
+/* A directory is covered by an empty one of ours, which cannot be written. */
+static int cover_dir(csn_inside *in, const char *name)
+{
+    csn_auto(fd) int copy = -1;
+    int r;
+
+    if (faccessat(in->proc_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    if (mkdirat(in->stage_fd, "empty", 0555) < 0 && errno != EEXIST)
+        return -errno;
+    r = csn_tree_clone(in->stage_fd, "empty", false, &copy);
+    if (r == 0)
+        r = csn_tree_attr(copy, QUIET | CSN_ATTR_RDONLY | CSN_ATTR_NOEXEC, false);
+    return r < 0 ? r : csn_mount_attach(copy, in->proc_fd, name, CSN_TARGET_EXISTING);
+}
+
+static int unmasked(csn_inside *in)
+{
+#ifdef CSN_TEST_HOOKS
+    if (in->plan.walls_off & CSN_WALL_PROC) {
+        in->mask_error = 0;
+        csn_close(&in->proc_fd);
+        return csn_mount_proc(CSN_PROC_HIDEPID, &in->proc_fd);
     }
+#endif
+    return in->plan.optional_walls & CSN_WALL_PROC ? 0 : in->mask_error;
+}
+
+int csn_inside_place_proc(csn_inside *in)
+{
+    static const char *const dirs[] = { "acpi", "scsi" };
+    int r = unmasked(in);
+
+    if (r == 0 && in->go.wants_proc)
+        r = csn_mount_proc(CSN_PROC_RDONLY, &in->watch_proc_fd);
+    if (r == 0)
+        r = csn_mount_attach(in->proc_fd, in->root_fd, "proc", CSN_TARGET_DIR);
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(dirs); i++)
+        r = cover_dir(in, dirs[i]);
+    if (in->mask_error < 0)
+        in->missing |= CSN_WALL_PROC;
     return r;
 }
 
-static int make_nodes(csn_inside *in, int dev)
+/* --- /dev --------------------------------------------------------------------------------------------------------- */
+
+static int place_nodes(csn_inside *in, int dev)
 {
-    static const struct {
-        const char *host, *name;
-        unsigned major_number, minor_number;
-    } nodes[] = {
-        { "/dev/null", "null", 1, 3 },     { "/dev/zero", "zero", 1, 5 },
-        { "/dev/full", "full", 1, 7 },     { "/dev/random", "random", 1, 8 },
-        { "/dev/urandom", "urandom", 1, 9 }, { "/dev/tty", "tty", 5, 0 },
-    };
     int r = 0;
 
-    for (size_t i = 0; r == 0 && i < CSN_COUNT(nodes); i++) {
-        csn_auto(fd) int node = -1;
-        r = clone_device(nodes[i].host, nodes[i].major_number, nodes[i].minor_number, &node);
-        if (r == 0 && mknodat(dev, nodes[i].name, S_IFREG | 0666, 0) < 0)
+    for (size_t i = 0; r == 0 && i < CSN_NODES; i++) {
+        if (mknodat(dev, nodes[i].name, S_IFREG | 0666, 0) < 0)
             r = -errno;
         if (r == 0)
-            r = csn_mount_attach(node, dev, nodes[i].name, CSN_TARGET_EXISTING);
+            r = csn_mount_attach(in->nodes[i], dev, nodes[i].name, CSN_TARGET_EXISTING);
         if (r < 0)
             csn_inside_about(in, nodes[i].host);
-        if (r == 0 && i == 0)
-            in->null_fd = csn_take_fd(&node); /* verified: the source of masks and of init's stdio */
     }
+    csn_close_many(in->nodes, CSN_NODES);
     return r;
 }
 
@@ -158,7 +186,7 @@ int csn_inside_mount_dev(csn_inside *in)
     if (r == 0)
         r = csn_mount_attach(dev, in->root_fd, "dev", CSN_TARGET_DIR);
     if (r == 0)
-        r = make_nodes(in, dev);
+        r = place_nodes(in, dev);
     if (r == 0)
         r = make_links(dev);
     if (r == 0)

@@ -83,18 +83,24 @@ static int send_descriptors(csn_keeper *k, const int *fds, size_t n)
     return r;
 }
 
-static uint32_t list_tasks(const csn_keeper *k, int *fds)
+/* The last thing the child waits for. On v2 it was born in its group. */
+int csn_let_join(csn_keeper *k, csn_error *err)
 {
-    uint32_t n = 0;
+    csn_join join = { .n_tasks = k->rung == CSN_RUNG_CGROUP1 ? k->cgroup.n : 0 };
+    int fds[CSN_CG_N], r;
 
-    for (uint32_t i = 0; k->rung == CSN_RUNG_CGROUP1 && i < k->cgroup.n; i++)
-        fds[n++] = k->cgroup.in[i].tasks_fd;
-    return n;
+    for (uint32_t i = 0; i < join.n_tasks; i++)
+        fds[i] = k->cgroup.in[i].tasks_fd;
+    r = csn_send_fds(k->setup_fd, &join, sizeof(join), fds, join.n_tasks);
+    csn_cgroup_close_tasks(&k->cgroup);
+    /* Dead already: the report of why is waited for. */
+    return r < 0 && r != -EPIPE && r != -ECONNRESET ? csn_fail_sys(err, r, "let the child join its cgroups")
+                                                    : CSN_OK;
 }
 
 int csn_start_child(csn_keeper *k, csn_error *err)
 {
-    int fds[1 + CSN_CG_N + CSN_TREES_MAX];
+    int fds[1 + CSN_TREES_MAX], *trees = fds + 1;
     csn_go go = {
         .plan_len = (uint32_t) k->plan_len,
         .is_privileged = k->is_privileged,
@@ -102,11 +108,9 @@ int csn_start_child(csn_keeper *k, csn_error *err)
         .wants_proc = csn_needs_proc(k),
         .layers_with_usr = csn_layers_with_usr(k),
     };
-    int *trees = fds + 1 + list_tasks(k, fds + 1);
     int r = CSN_OK;
 
     fds[0] = k->init_image_fd;
-    go.n_tasks = (uint32_t) (trees - fds) - 1;
     for (size_t i = 0; i < CSN_TREES_MAX; i++)
         trees[i] = -1;
     if (k->is_privileged)
@@ -114,7 +118,7 @@ int csn_start_child(csn_keeper *k, csn_error *err)
     if (r == CSN_OK) {
         int e = send_go(k, &go);
         if (e == 0)
-            e = send_descriptors(k, fds, 1 + go.n_tasks + go.n_trees);
+            e = send_descriptors(k, fds, 1 + go.n_trees);
         if (e < 0)
             r = csn_fail_sys(err, e, "hand the plan to the child");
     }
