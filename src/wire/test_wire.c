@@ -429,10 +429,10 @@ static void send_bytes(const void *data, size_t len, const int *fds, size_t n_fd
     if (n_fds > 0) {
         control.head.cmsg_level = SOL_SOCKET;
         control.head.cmsg_type = SCM_RIGHTS;
-        control.head.cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+        control.head.cmsg_len = (__typeof__(control.head.cmsg_len)) CMSG_LEN(sizeof(int) * n_fds);
         memcpy(CMSG_DATA(&control.head), fds, sizeof(int) * n_fds);
         m.msg_control = &control;
-        m.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+        m.msg_controllen = (__typeof__(m.msg_controllen)) CMSG_SPACE(sizeof(int) * n_fds);
     }
     CHECK(sendmsg(pair[0], &m, 0) == (ssize_t) len);
 }
