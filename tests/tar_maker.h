@@ -7,7 +7,8 @@
 
 typedef struct tar_entry {
     const char *name;
-    char type; /* '0' file, '1' hard link, '2' symlink, '3' char device, '5' directory, '6' FIFO, 'x' pax; 0: '0' */
+    char
+        type; /* '0' file, '1' hard link, '2' symlink, '3' char device, '5' directory, '6' FIFO, 'x' pax; 0: '0' */
     const char *link;
     unsigned mode; /* 0: 0644, 0755 for directories */
     unsigned uid, gid;

@@ -52,7 +52,8 @@ static int match_box(int boxes_fd, const char *id, match_fn *match, const char *
 
     (void) snprintf(path, sizeof(path), "%.33s/record", id); /* fits */
     r = csn_read_file(boxes_fd, path, &text, RECORD_MAX);
-    if (r == -ENOENT || r == -ENOTDIR) /* being made (its maker holds the layers) or being removed */
+    if (r == -ENOENT ||
+        r == -ENOTDIR) /* being made (its maker holds the layers) or being removed */
         return CSN_OK;
     if (r == 0)
         r = csn_json_parse(text.data, text.len, &record, NULL);

@@ -113,9 +113,10 @@ static int drop_record(int state_fd, const char *name, csn_error *err)
     if (r < 0)
         return csn_fail_sys(err, r, "remove image '%s'", name);
     (void) snprintf(gone, sizeof(gone), ".gone-%s", id); /* fits */
-    if (renameat(images_fd, name, images_fd, gone) < 0)
-        return errno == ENOENT ? csn_fail(err, CSN_E_NOT_FOUND, "no image '%s'", name)
-                               : csn_fail_sys(err, -errno, "remove image '%s'", name);
+    r = csn_tree_rename(images_fd, name, images_fd, gone);
+    if (r < 0)
+        return r == -ENOENT ? csn_fail(err, CSN_E_NOT_FOUND, "no image '%s'", name)
+                            : csn_fail_sys(err, r, "remove image '%s'", name);
     (void) csn_tree_remove(images_fd, gone); /* what stays is taken by the next sweep */
     return CSN_OK;
 }
@@ -129,8 +130,8 @@ static int check_idle(int state_fd, const char *name, csn_error *err)
     if (r < 0)
         return csn_fail_in(err, r, "remove image '%s'", name);
     if (n_boxes > 0)
-        return csn_fail(err, CSN_E_BUSY, "image '%s' is used by %u sandbox%s: delete %s first", name,
-                        n_boxes, n_boxes == 1 ? "" : "es", n_boxes == 1 ? "it" : "them");
+        return csn_fail(err, CSN_E_BUSY, "image '%s' is used by %u sandbox%s: delete %s first",
+                        name, n_boxes, n_boxes == 1 ? "" : "es", n_boxes == 1 ? "it" : "them");
     return CSN_OK;
 }
 
@@ -143,7 +144,8 @@ int csn_image_remove(csn_engine *engine, const char *name, csn_error *err)
     if (r < 0)
         return r;
     if (!name || csn_streq(name, "host"))
-        return csn_fail(err, CSN_E_INVALID, "image 'host' is this machine itself: it can't be removed");
+        return csn_fail(err, CSN_E_INVALID,
+                        "image 'host' is this machine itself: it can't be removed");
     state_fd = csn_engine_state_fd(engine);
     r = csn_image_record_load(state_fd, name, &rec, err);
     if (r == CSN_E_INVALID || r == CSN_E_NOT_FOUND) /* a broken record may go */
@@ -152,6 +154,7 @@ int csn_image_remove(csn_engine *engine, const char *name, csn_error *err)
     if (r == CSN_OK)
         r = drop_record(state_fd, name, err);
     if (r == CSN_OK)
-        (void) csn_layer_sweep(state_fd, NULL, NULL, NULL, NULL); /* what stays goes with a later one */
+        (void) csn_layer_sweep(state_fd, NULL, NULL, NULL,
+                               NULL); /* what stays goes with a later one */
     return r;
 }

@@ -20,8 +20,8 @@ enum { TEXT_MAX = 1 << 20, FDS_MAX = 8 };
 
 /* What a helper may know of our environment: where things are and how to get out, no more. */
 static const char *const kept_env[] = {
-    "PATH",        "TMPDIR",      "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY",
-    "HTTPS_PROXY", "NO_PROXY",    "HOME",
+    "PATH",         "TMPDIR",        "http_proxy",   "https_proxy", "no_proxy",
+    "HTTP_PROXY",   "HTTPS_PROXY",   "NO_PROXY",     "HOME",
 #ifdef __SANITIZE_ADDRESS__
     "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS",
 #endif
@@ -57,7 +57,8 @@ static int fill_environment(environment *env)
         if (value)
             r = add_var(env, kept_env[i], value);
         else if (csn_streq(kept_env[i], "PATH"))
-            r = add_var(env, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+            r = add_var(env, "PATH",
+                        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     }
     return r;
 }
@@ -73,6 +74,9 @@ static int spawn(csn_child *child, const char *program, char *const argv[], cons
 
     (void) sigemptyset(&none); /* can't fail */
     (void) sigfillset(&all);   /* can't fail */
+    e = csn_fault_as("spawn", EAGAIN);
+    if (e < 0)
+        return e;
     e = posix_spawn_file_actions_init(&actions);
     if (e != 0)
         return -e;
@@ -81,8 +85,9 @@ static int spawn(csn_child *child, const char *program, char *const argv[], cons
         for (size_t i = 0; e == 0 && i < n_fds; i++)
             e = posix_spawn_file_actions_adddup2(&actions, fds[i], (int) i);
         e = e ? e : posix_spawn_file_actions_addclosefrom_np(&actions, (int) n_fds);
-        e = e ? e : posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                                        POSIX_SPAWN_SETSIGDEF);
+        e = e ? e
+              : posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                                    POSIX_SPAWN_SETSIGDEF);
         e = e ? e : posix_spawnattr_setpgroup(&attr, 0);
         e = e ? e : posix_spawnattr_setsigmask(&attr, &none);
         e = e ? e : posix_spawnattr_setsigdefault(&attr, &all);

@@ -34,9 +34,11 @@ static bool is_package(const char *name)
 {
     size_t len = strlen(name);
 
-    if (len < 2 || len >= PACKAGE_SIZE - 16 || !strchr("abcdefghijklmnopqrstuvwxyz0123456789", name[0]))
+    if (len < 2 || len >= PACKAGE_SIZE - 16 ||
+        !strchr("abcdefghijklmnopqrstuvwxyz0123456789", name[0]))
         return false;
-    return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.:=~/") == len;
+    return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.:=~/") ==
+           len;
 }
 
 static int check_packages(const char *const *packages, size_t *ret_n, csn_error *err)
@@ -101,8 +103,8 @@ static void on_built(csn_child *child, void *user)
 
         while (last > 0 && said.data[last - 1] != '\n')
             last--;
-        r = csn_fail(&err, CSN_E_SYSTEM, "build image '%s': mmdebstrap ended with %d: %.*s", job->name,
-                     child->exit_code, (int) (said.len - last), said.data + last);
+        r = csn_fail(&err, CSN_E_SYSTEM, "build image '%s': mmdebstrap ended with %d: %.*s",
+                     job->name, child->exit_code, (int) (said.len - last), said.data + last);
     } else if (lseek(job->source_fd, 0, SEEK_SET) < 0) {
         r = csn_fail_sys(&err, -errno, "build image '%s'", job->name);
     } else {

@@ -2,9 +2,9 @@
 #ifndef CSN_IMAGE_ENGINE_VIEW_H
 #define CSN_IMAGE_ENGINE_VIEW_H
 
-#include <caisson/engine.h>
-
 #include <stdbool.h>
+
+#include <caisson/engine.h>
 
 #include "base/list.h"
 #include "base/loop.h"
@@ -12,9 +12,10 @@
 /* CSN_OK, or CSN_E_INVALID for NULL and for a handle carried over a fork. */
 int csn_engine_check_handle(csn_engine *engine, csn_error *err);
 
-int csn_engine_state_fd(csn_engine *engine);          /* O_DIRECTORY descriptor, borrowed */
-csn_loop *csn_engine_loop(csn_engine *engine);        /* borrowed */
-const char *csn_engine_libexec(csn_engine *engine);   /* directory of caisson-keeper and caisson-unpack */
+int csn_engine_state_fd(csn_engine *engine);   /* O_DIRECTORY descriptor, borrowed */
+csn_loop *csn_engine_loop(csn_engine *engine); /* borrowed */
+const char *
+csn_engine_libexec(csn_engine *engine); /* directory of caisson-keeper and caisson-unpack */
 
 /* Runs the loop until *is_done; CSN_E_CANCELLED after csn_engine_interrupt(). */
 int csn_engine_wait(csn_engine *engine, const bool *is_done, csn_error *err);

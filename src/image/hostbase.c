@@ -30,26 +30,16 @@ static const struct dir {
     mode_t mode;
     uid_t owner;
 } dirs[] = {
-    { "dev", 0755, 0 },
-    { "etc", 0755, 0 },
-    { "home", 0755, 0 },
-    { "home/daytona", 0755, USER_ID },
-    { "media", 0755, 0 },
-    { "mnt", 0755, 0 },
-    { "opt", 0755, 0 },
-    { "proc", 0555, 0 },
-    { "root", 0700, 0 },
-    { "run", 0755, 0 },
-    { "run/lock", 01777, 0 },
-    { "srv", 0755, 0 },
-    { "tmp", 01777, 0 },
-    { "usr", 0755, 0 },
-    { "var", 0755, 0 },
-    { "var/cache", 0755, 0 },
-    { "var/lib", 0755, 0 },
-    { "var/log", 0755, 0 },
-    { "var/spool", 0755, 0 },
-    { "var/tmp", 01777, 0 },
+    { "dev", 0755, 0 },       { "etc", 0755, 0 },
+    { "home", 0755, 0 },      { "home/daytona", 0755, USER_ID },
+    { "media", 0755, 0 },     { "mnt", 0755, 0 },
+    { "opt", 0755, 0 },       { "proc", 0555, 0 },
+    { "root", 0700, 0 },      { "run", 0755, 0 },
+    { "run/lock", 01777, 0 }, { "srv", 0755, 0 },
+    { "tmp", 01777, 0 },      { "usr", 0755, 0 },
+    { "var", 0755, 0 },       { "var/cache", 0755, 0 },
+    { "var/lib", 0755, 0 },   { "var/log", 0755, 0 },
+    { "var/spool", 0755, 0 }, { "var/tmp", 01777, 0 },
 };
 
 static const struct link {
@@ -228,8 +218,13 @@ static int make_layer(int layers_fd, const char *layer, csn_error *err)
     if (tmp_fd < 0 || flock(tmp_fd, LOCK_EX | LOCK_NB) < 0)
         return csn_fail_sys(err, tmp_fd < 0 ? tmp_fd : -errno, "make layer '%s'", layer);
     r = fill(tmp_fd, err);
-    if (r == CSN_OK && (fchmod(tmp_fd, 0755) < 0 || renameat(layers_fd, tmp, layers_fd, layer) < 0))
-        r = csn_fail_sys(err, -errno, "name layer '%s'", layer);
+    if (r == CSN_OK) {
+        int e =
+            fchmod(tmp_fd, 0755) < 0 ? -errno : csn_tree_rename(layers_fd, tmp, layers_fd, layer);
+
+        if (e < 0)
+            r = csn_fail_sys(err, e, "name layer '%s'", layer);
+    }
     if (r < 0)
         (void) csn_tree_remove(layers_fd, tmp); /* the first mistake is the one to report */
     return r;

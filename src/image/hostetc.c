@@ -73,15 +73,22 @@ static const char *const etc_sources[] = {
 /* What is looked at on every create, so it is short: these change when the machine's programs, certificates or clock
  * do. A change of any other source is taken over with the next of these. */
 static const char *const stamp_sources[] = {
-    "/bin",           "/lib",           "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime",
-    "/etc/os-release", "/etc/ssl/certs",
+    "/bin",
+    "/lib",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/os-release",
+    "/etc/ssl/certs",
 };
 
 /* On machines whose /bin isn't a link into /usr these are copied whole. */
 static const char *const unmerged[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 
 /* Never copied, wherever they turn up. */
-static const char *const refused[] = { "private", "modules", "firmware", "*.key", "*~", "*.dpkg-*" };
+static const char *const refused[] = {
+    "private", "modules", "firmware", "*.key", "*~", "*.dpkg-*"
+};
 
 typedef int visit_fn(int dirfd, const char *name, const char *dest, void *user);
 
@@ -127,7 +134,8 @@ static int visit_source(int etc_fd, const char *source, visit_fn *visit, void *u
     csn_auto(fd) int dirfd = -1;
 
     last = last ? last + 1 : source;
-    (void) snprintf(parent, sizeof(parent), "./%.*s", (int) (last - source), source); /* short: ours */
+    (void) snprintf(parent, sizeof(parent), "./%.*s", (int) (last - source),
+                    source); /* short: ours */
     dirfd = openat(etc_fd, parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dirfd < 0)
         return errno == ENOENT || errno == EACCES ? 0 : -errno;

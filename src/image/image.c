@@ -31,6 +31,7 @@ int csn_layer_new_id(char out[33])
 static int hold(int state_fd, int how, int *ret_lock_fd, csn_error *err)
 {
     csn_auto(fd) int dirfd = -1, fd = -1;
+    int r;
 
     dirfd = csn_tree_open_dir(state_fd, "layers", 0700);
     if (dirfd < 0)
@@ -38,6 +39,9 @@ static int hold(int state_fd, int how, int *ret_lock_fd, csn_error *err)
     fd = openat(dirfd, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return csn_fail_sys(err, -errno, "lock the layers");
+    r = csn_fault_as("flock", ENOLCK);
+    if (r < 0)
+        return csn_fail_sys(err, r, "lock the layers");
     while (flock(fd, how) < 0) {
         if (errno == EWOULDBLOCK)
             return csn_fail(err, CSN_E_BUSY, "images and volumes are being worked on: try again");
@@ -137,8 +141,8 @@ static int name_record(int images_fd, const char *name, const csn_buf *text, csn
     if (tmp_fd < 0)
         return csn_fail_sys(err, tmp_fd, "record image '%s'", name);
     r = csn_write_file_atomic(tmp_fd, "image.json", text->data, text->len, 0600, true);
-    if (r == 0 && renameat(images_fd, tmp, images_fd, name) < 0)
-        r = errno == ENOTEMPTY ? -EEXIST : -errno;
+    if (r == 0)
+        r = csn_tree_rename(images_fd, tmp, images_fd, name);
     if (r == 0)
         (void) fsync(images_fd); /* best effort: the name is valid either way */
     else
@@ -157,7 +161,8 @@ int csn_image_check_new_name(int state_fd, const char *name, csn_error *err)
                         "'%.80s' is no name for an image: 1 to 64 of A-Z a-z 0-9 . _ -",
                         name ? name : "");
     if (csn_streq(name, "host"))
-        return csn_fail(err, CSN_E_EXISTS, "image 'host' is this machine itself: take another name");
+        return csn_fail(err, CSN_E_EXISTS,
+                        "image 'host' is this machine itself: take another name");
     (void) snprintf(path, sizeof(path), "images/%s/image.json", name); /* fits */
     if (faccessat(state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return csn_fail(err, CSN_E_EXISTS, "an image '%s' exists already", name);

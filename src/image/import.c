@@ -23,8 +23,8 @@ static int open_source(csn_image_job *job, const char *path, csn_error *err)
     return CSN_OK;
 }
 
-int csn_image_import_start(csn_engine *engine, const char *name, const char *path,
-                           csn_done_fn done, void *user, csn_error *err)
+int csn_image_import_start(csn_engine *engine, const char *name, const char *path, csn_done_fn done,
+                           void *user, csn_error *err)
 {
     csn_image_job *job = NULL;
     int r;

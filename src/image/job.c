@@ -129,14 +129,13 @@ static int read_ids(const csn_json *list, csn_image_ref *ref)
 static int place_layer(csn_image_job *job, const char *id)
 {
     csn_auto(fd) int fd = -1;
+    int r;
 
     fd = openat(job->tmp_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (renameat(job->tmp_fd, id, job->layers_fd, id) == 0 || errno == ENOTEMPTY ||
-        errno == EEXIST)
-        return 0;
-    return -errno;
+    r = csn_tree_rename(job->tmp_fd, id, job->layers_fd, id);
+    return r == -EEXIST ? 0 : r;
 }
 
 static int read_env(const csn_json *list, csn_image_ref *ref)
@@ -270,8 +269,8 @@ int csn_image_job_unpack(csn_image_job *job, csn_error *err)
     csn_child_done(&job->child);
     job->child = (csn_child) CSN_CHILD_INIT;
     return csn_child_start(&job->child, csn_engine_loop(job->engine), program.data, argv,
-                           (int[]){ job->source_fd, -1, null_fd, job->tmp_fd, job->layers_fd }, 5, 1,
-                           on_unpacked, job, err);
+                           (int[]){ job->source_fd, -1, null_fd, job->tmp_fd, job->layers_fd }, 5,
+                           1, on_unpacked, job, err);
 }
 
 typedef struct waiter {
@@ -300,8 +299,7 @@ int csn_image_job_wait(csn_engine *engine, csn_image_start_fn *start, void *args
         return r;
     r = csn_engine_wait(engine, &w.is_done, err);
     if (r < 0) { /* given up: our job is the one that answers to this waiter */
-        csn_list_foreach(node, csn_engine_jobs(engine))
-        {
+        csn_list_foreach (node, csn_engine_jobs(engine)) {
             csn_job *base = csn_list_entry(node, csn_job, link);
             csn_image_job *job = csn_container_of(base, csn_image_job, job);
 

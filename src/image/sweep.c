@@ -82,7 +82,7 @@ static void remove_layer(sweep *s, const char *layer)
     char gone[80];
 
     (void) snprintf(gone, sizeof(gone), ".gone-%.64s", layer); /* fits */
-    if (renameat(s->layers_fd, layer, s->layers_fd, gone) == 0 &&
+    if (csn_tree_rename(s->layers_fd, layer, s->layers_fd, gone) == 0 &&
         csn_tree_remove(s->layers_fd, gone) == 0)
         s->n_removed++;
 }
@@ -145,9 +145,8 @@ static void sweep_left_overs(sweep *s, const char *where)
 int csn_layer_sweep(int state_fd, csn_layer_used_fn is_used, void *user, uint32_t *ret_n_removed,
                     csn_error *err)
 {
-    __attribute__((cleanup(sweep_auto))) sweep s = {
-        .state_fd = state_fd, .layers_fd = -1, .is_used = is_used, .user = user
-    };
+    __attribute__((cleanup(sweep_auto)))
+    sweep s = { .state_fd = state_fd, .layers_fd = -1, .is_used = is_used, .user = user };
     csn_auto(fd) int lock = -1;
     int r;
 

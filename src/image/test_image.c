@@ -171,9 +171,9 @@ TEST(the_host_is_an_image_with_a_base_of_its_own)
 TEST(nothing_secret_comes_along_with_the_host)
 {
     static const char *const secret[] = {
-        "etc/shadow",        "etc/gshadow", "etc/ssl/private", "etc/ssh",     "etc/machine-id",
-        "etc/krb5.keytab",   "etc/sudoers", "etc/pip.conf",    "etc/npmrc",   "etc/gitconfig",
-        "root/.bash_history", "etc/apt",    "etc/profile.d",   "etc/cron.d",  "etc/pam.d",
+        "etc/shadow",         "etc/gshadow", "etc/ssl/private", "etc/ssh",    "etc/machine-id",
+        "etc/krb5.keytab",    "etc/sudoers", "etc/pip.conf",    "etc/npmrc",  "etc/gitconfig",
+        "root/.bash_history", "etc/apt",     "etc/profile.d",   "etc/cron.d", "etc/pam.d",
     };
     csn_auto(fd) int state = open_state(), root = -1;
     char path[128], layer[65];
@@ -205,7 +205,8 @@ TEST(a_sweep_leaves_what_a_sandbox_uses)
 
     make_layer(state, LAYER_A);
     make_layer(state, LAYER_B);
-    make_box(state, "{\"image\":\"gone\",\"layers\":[\"" LAYER_B "\"],\"mounts\":[{\"volume\":\"v\"}]}");
+    make_box(state,
+             "{\"image\":\"gone\",\"layers\":[\"" LAYER_B "\"],\"mounts\":[{\"volume\":\"v\"}]}");
     CHECK_INT(sweep(state), 1);
     CHECK(has(state, "layers/" LAYER_B));
     CHECK_INT(csn_boxes_with_volume(state, "v", &n, &err), CSN_OK);
@@ -273,7 +274,8 @@ TEST(a_tree_of_any_depth_is_removed)
         int next;
 
         CHECK(mkdirat(dir, "a directory with a name of some length", 0700) == 0);
-        next = openat(dir, "a directory with a name of some length", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        next = openat(dir, "a directory with a name of some length",
+                      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         CHECK(next >= 0);
         csn_close(&dir);
         dir = next;

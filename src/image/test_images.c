@@ -15,6 +15,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/time.h"
 #include "csn_test.h"
@@ -132,8 +133,8 @@ static void need_busybox(void)
 static const char *make_tree(void)
 {
     static const char *const names[] = { "sh", "ls", "cat", "id", "true", "echo" };
-    static const char *const dirs[] = { "tree", "tree/bin", "tree/proc", "tree/dev", "tree/tmp", "tree/etc",
-                                        "tree/root" };
+    static const char *const dirs[] = { "tree",     "tree/bin", "tree/proc", "tree/dev",
+                                        "tree/tmp", "tree/etc", "tree/root" };
 
     need_busybox();
     for (size_t i = 0; i < CSN_COUNT(dirs); i++)
@@ -203,7 +204,8 @@ TEST(a_directory_becomes_an_image_and_runs)
     CHECK(s.last.size_bytes > 100000);
     box = A_SANDBOX(.image = "tiny", .is_ephemeral = 1);
     CHECK_STR(says(box, "cat /etc/motto"), "this is an image\n");
-    CHECK_STR(says(box, "ls /usr/bin/python3 2>&1 | cat"), "ls: /usr/bin/python3: No such file or directory\n");
+    CHECK_STR(says(box, "ls /usr/bin/python3 2>&1 | cat"),
+              "ls: /usr/bin/python3: No such file or directory\n");
     gone(box);
 }
 
@@ -244,7 +246,8 @@ TEST(layers_of_an_oci_image_lie_on_each_other)
     CHECK_STR(s.cwd, "/srv/work");
     box = A_SANDBOX(.image = "oci", .is_ephemeral = 1);
     CHECK_STR(says(box, "cat /etc/lower /etc/both"), "lower\nfrom above\n");
-    CHECK_STR(says(box, "cat /etc/deleted 2>&1 | cat"), "cat: can't open '/etc/deleted': No such file or directory\n");
+    CHECK_STR(says(box, "cat /etc/deleted 2>&1 | cat"),
+              "cat: can't open '/etc/deleted': No such file or directory\n");
     CHECK_STR(says(box, "ls /opt/replaced"), "new\n");
     CHECK_STR(says(box, "ls /opt/merged"), "new\nold\n");
     CHECK_STR(says(box, "echo $COLOR"), "blue\n");
@@ -283,7 +286,8 @@ TEST(what_one_sandbox_writes_the_image_does_not_see)
 
     open_engine();
     OK(csn_image_import(engine, "tiny", make_tree(), &err));
-    one = A_SANDBOX(.image = "tiny", .user = geteuid() == 0 ? "root" : NULL); /* else all files are ours */
+    one = A_SANDBOX(.image = "tiny",
+                    .user = geteuid() == 0 ? "root" : NULL); /* else all files are ours */
     CHECK_STR(says(one, "echo changed > /etc/motto; cat /etc/motto"), "changed\n");
     two = A_SANDBOX(.image = "tiny", .is_ephemeral = 1);
     CHECK_STR(says(two, "cat /etc/motto"), "this is an image\n");
@@ -328,7 +332,8 @@ static void try_links(const char *image, const char *const *linked, size_t n_lin
     OK(csn_image_import(engine, image, at("%s", image), &err));
     CHECK_INT(csn_read_file(AT_FDCWD, "/proc/self/mountinfo", &before, 4 << 20), 0);
     if (csn_sandbox_create(engine, &o, &box, &err) == CSN_OK) {
-        says(box, "for d in proc dev dev/shm tmp etc home run var root; do echo evil > /$d/evil; done");
+        says(box,
+             "for d in proc dev dev/shm tmp etc home run var root; do echo evil > /$d/evil; done");
         gone(box);
         csn_test_note("%s: started", image);
     } else {
@@ -341,7 +346,8 @@ static void try_links(const char *image, const char *const *linked, size_t n_lin
 
 TEST(an_image_of_links_mounts_nothing_on_the_host)
 {
-    static const char *const targets[] = { "proc", "dev", "tmp", "etc", "home", "sys", "run", "var", "root", "usr" };
+    static const char *const targets[] = { "proc", "dev", "tmp", "etc",  "home",
+                                           "sys",  "run", "var", "root", "usr" };
     char image[32];
 
     need_busybox();
@@ -459,7 +465,9 @@ TEST(an_import_of_a_killed_client_is_swept)
     pid = fork();
     if (pid == 0) {
         ending end = { 0 };
-        csn_engine_options o = { .size = sizeof(o), .state_dir = at("state"), .libexec_dir = getenv("CSN_BUILD") };
+        csn_engine_options o = { .size = sizeof(o),
+                                 .state_dir = at("state"),
+                                 .libexec_dir = getenv("CSN_BUILD") };
 
         if (csn_engine_open(&o, &engine, NULL) < 0 ||
             csn_image_import_start(engine, "long", at("long.tar"), on_done, &end, NULL) < 0)
@@ -475,6 +483,107 @@ TEST(an_import_of_a_killed_client_is_swept)
         (void) poll(NULL, 0, 10); /* a look every 10 ms, until the deadline */
     }
     check_state(0, 0);
+}
+
+/* ---- with the k-th call failing ------------------------------------------------------------------------------------ */
+
+static int count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+typedef int verb_fn(void);
+
+/* Fails the first, the second, … checked call of a verb until it gets through untouched; `undo` brings the state back
+ * after a success. */
+static void fail_each(verb_fn *verb, verb_fn *undo, int n_images, int n_layers)
+{
+#ifdef CSN_TEST_HOOKS
+    int n_fds = count_fds();
+
+    for (long k = 1; k < 2000; k++) {
+        bool fired;
+        int r;
+
+        csn_fault_arm(k);
+        r = verb();
+        fired = csn_fault_fired() != NULL;
+        csn_fault_arm(0);
+        if (r == CSN_OK)
+            OK(undo());
+        OK(csn_engine_gc(engine, NULL, &err));
+        check_state(n_images, n_layers);
+        CHECK_INT(count_fds(), n_fds);
+        if (!fired) {
+            CHECK_INT(r, CSN_OK);
+            csn_test_note("%ld calls", k - 1);
+            return;
+        }
+    }
+    FAIL("it never got through");
+#else
+    (void) verb;
+    (void) undo;
+    (void) n_images;
+    (void) n_layers;
+    (void) count_fds;
+    SKIP("built without -Dtest_hooks=true");
+#endif
+}
+
+static int import_tiny(void)
+{
+    return csn_image_import(engine, "tiny", at("tree"), &err);
+}
+
+static int remove_tiny(void)
+{
+    return csn_image_remove(engine, "tiny", &err);
+}
+
+static int create_volume(void)
+{
+    return csn_volume_create(engine, "v", &err);
+}
+
+static int remove_volume(void)
+{
+    return csn_volume_remove(engine, "v", &err);
+}
+
+static void prepare_faults(void)
+{
+    open_engine();
+    make_tree();
+    OK(import_tiny()); /* the host's base and all directories are there */
+    OK(remove_tiny());
+}
+
+TEST_TIMEOUT(an_import_that_fails_anywhere_leaves_nothing, 120)
+{
+    prepare_faults();
+    fail_each(import_tiny, remove_tiny, 0, 0);
+}
+
+TEST_TIMEOUT(a_removal_that_fails_anywhere_can_be_done_again, 120)
+{
+    prepare_faults();
+    OK(import_tiny());
+    fail_each(remove_tiny, import_tiny, 1, 1);
+}
+
+TEST_TIMEOUT(a_volume_that_fails_anywhere_leaves_nothing, 120)
+{
+    prepare_faults();
+    fail_each(create_volume, remove_volume, 0, 0);
+    CHECK_INT(count_in("volumes", false), 0);
 }
 
 /* ---- volumes ----------------------------------------------------------------------------------------------------- */
@@ -522,15 +631,18 @@ TEST(a_volume_outlives_its_sandboxes)
 
 TEST(a_read_only_volume_is_one_and_a_subpath_is_a_part)
 {
-    csn_mount mounts[] = { { .volume = "data", .path = "/all" },
-                           { .volume = "data", .path = "/part", .subpath = "a/b", .is_read_only = 1 } };
+    csn_mount mounts[] = {
+        { .volume = "data", .path = "/all" },
+        { .volume = "data", .path = "/part", .subpath = "a/b", .is_read_only = 1 }
+    };
     csn_sandbox *box;
 
     open_engine();
     OK(csn_volume_create(engine, "data", &err));
     box = A_SANDBOX(.mounts = mounts, .n_mounts = 2, .is_ephemeral = 1);
-    CHECK_STR(says(box, "echo x > /all/a/b/f; cat /part/f; echo y 2>/dev/null > /part/g || echo refused"),
-              "x\nrefused\n");
+    CHECK_STR(
+        says(box, "echo x > /all/a/b/f; cat /part/f; echo y 2>/dev/null > /part/g || echo refused"),
+        "x\nrefused\n");
     gone(box);
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/id.h"
 
@@ -42,12 +43,26 @@ int csn_tree_open_dir(int dirfd, const char *name, mode_t mode)
 {
     int fd;
 
+    fd = csn_fault_as("mkdir", ENOSPC);
+    if (fd < 0)
+        return fd;
     fd = open_dir(dirfd, name);
     if (fd != -ENOENT)
         return fd;
     if (mkdirat(dirfd, name, mode) < 0 && errno != EEXIST)
         return -errno;
     return open_dir(dirfd, name);
+}
+
+int csn_tree_rename(int from_dirfd, const char *from, int to_dirfd, const char *to)
+{
+    int r = csn_fault_as("rename", ENOSPC);
+
+    if (r < 0)
+        return r;
+    if (renameat(from_dirfd, from, to_dirfd, to) == 0)
+        return 0;
+    return errno == ENOTEMPTY ? -EEXIST : -errno;
 }
 
 /* A directory its owner may not enter is opened up first: without privilege that is all it takes. */

@@ -8,6 +8,9 @@
 /* Opens the directory `name` at `dirfd`, made with this mode if it isn't there. The descriptor or -errno. */
 int csn_tree_open_dir(int dirfd, const char *name, mode_t mode);
 
+/* renameat() that says so: 0 or -errno, -EEXIST where a directory with entries is in the way. */
+int csn_tree_rename(int from_dirfd, const char *from, int to_dirfd, const char *to);
+
 /* Removes `name` and all below it, however deep. 0 (also if it isn't there) or the first -errno; goes on after one. */
 int csn_tree_remove(int dirfd, const char *name);
 

@@ -76,8 +76,8 @@ static int make_volume(int volumes_fd, const char *name)
         return fd;
     r = fill(fd, name);
     /* rename() onto a directory that isn't empty fails: a name is given once */
-    if (r == 0 && renameat(volumes_fd, tmp, volumes_fd, name) < 0)
-        r = errno == ENOTEMPTY ? -EEXIST : -errno;
+    if (r == 0)
+        r = csn_tree_rename(volumes_fd, tmp, volumes_fd, name);
     if (r < 0)
         (void) csn_tree_remove(volumes_fd, tmp); /* the first mistake is the one to report */
     else
@@ -195,8 +195,9 @@ static int drop_volume(int state_fd, const char *name, csn_error *err)
     if (r < 0)
         return csn_fail_sys(err, r, "remove volume '%s'", name);
     (void) snprintf(gone, sizeof(gone), ".gone-%s", id); /* fits */
-    if (renameat(volumes_fd, name, volumes_fd, gone) < 0)
-        return csn_fail_sys(err, -errno, "remove volume '%s'", name);
+    r = csn_tree_rename(volumes_fd, name, volumes_fd, gone);
+    if (r < 0)
+        return csn_fail_sys(err, r, "remove volume '%s'", name);
     r = csn_tree_remove(volumes_fd, gone);
     return r < 0 ? csn_fail_sys(err, r, "remove the files of volume '%s'", name) : CSN_OK;
 }

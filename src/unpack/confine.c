@@ -25,17 +25,6 @@
 #define KEPT_CAPS \
     (1ull << CAP_CHOWN | 1ull << CAP_FOWNER | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FSETID)
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HAS_SANITIZER 1
-#endif
-#endif
-#ifndef HAS_SANITIZER
-#define HAS_SANITIZER 0
-#endif
-
 enum { MEMORY_MAX = 2000 << 20, FILES_MAX = 1024 };
 
 #if defined(__x86_64__)
@@ -48,19 +37,17 @@ enum { MEMORY_MAX = 2000 << 20, FILES_MAX = 1024 };
 
 /* Whatever isn't here answers EPERM. */
 static const int allowed[] = {
-    SYS_read,         SYS_write,         SYS_pread64,       SYS_pwrite64,
-    SYS_openat,       SYS_openat2,       SYS_close,         SYS_fstat,
-    SYS_newfstatat,   SYS_statx,         SYS_lseek,         SYS_mmap,
-    SYS_munmap,       SYS_mprotect,      SYS_brk,           SYS_mremap,
-    SYS_madvise,      SYS_mkdirat,       SYS_mknodat,       SYS_symlinkat,
-    SYS_linkat,       SYS_unlinkat,      SYS_renameat,      SYS_fchmod,
-    SYS_fchownat,     SYS_fchown,        SYS_utimensat,     SYS_fsetxattr,
-    SYS_flistxattr,   SYS_fgetxattr,     SYS_getdents64,    SYS_readlinkat,
-    SYS_ftruncate,    SYS_faccessat,     SYS_faccessat2,    SYS_ppoll,
-    SYS_exit_group,   SYS_exit,          SYS_rt_sigreturn,  SYS_rt_sigprocmask,
-    SYS_rt_sigaction, SYS_futex,         SYS_getrandom,     SYS_clock_gettime,
-    SYS_fcntl,        SYS_getpid,        SYS_gettid,        SYS_tgkill,
-    SYS_geteuid,      SYS_uname,         SYS_writev,        SYS_readv,
+    SYS_read,         SYS_write,      SYS_pread64,   SYS_pwrite64,      SYS_openat,
+    SYS_openat2,      SYS_close,      SYS_fstat,     SYS_newfstatat,    SYS_statx,
+    SYS_lseek,        SYS_mmap,       SYS_munmap,    SYS_mprotect,      SYS_brk,
+    SYS_mremap,       SYS_madvise,    SYS_mkdirat,   SYS_mknodat,       SYS_symlinkat,
+    SYS_linkat,       SYS_unlinkat,   SYS_renameat,  SYS_fchmod,        SYS_fchownat,
+    SYS_fchown,       SYS_utimensat,  SYS_fsetxattr, SYS_flistxattr,    SYS_fgetxattr,
+    SYS_getdents64,   SYS_readlinkat, SYS_ftruncate, SYS_faccessat,     SYS_faccessat2,
+    SYS_ppoll,        SYS_exit_group, SYS_exit,      SYS_rt_sigreturn,  SYS_rt_sigprocmask,
+    SYS_rt_sigaction, SYS_futex,      SYS_getrandom, SYS_clock_gettime, SYS_fcntl,
+    SYS_getpid,       SYS_gettid,     SYS_tgkill,    SYS_geteuid,       SYS_uname,
+    SYS_writev,       SYS_readv,
 #ifdef SYS_poll
     SYS_poll,
 #endif
@@ -75,7 +62,7 @@ static int limit_resources(void)
         { RLIMIT_CORE, 0 },
         { RLIMIT_NOFILE, FILES_MAX },
         { RLIMIT_NPROC, 0 },
-        { RLIMIT_AS, HAS_SANITIZER ? RLIM_INFINITY : MEMORY_MAX },
+        { RLIMIT_AS, CSN_HAS_SANITIZER ? RLIM_INFINITY : MEMORY_MAX },
     };
 
     for (size_t i = 0; i < CSN_COUNT(limits); i++) {
@@ -130,7 +117,7 @@ static int drop_privileges(void)
     return geteuid() == 0 ? csn_caps_keep(KEPT_CAPS) : csn_caps_clear();
 }
 
-#define STMT(code, k) ((struct sock_filter) BPF_STMT(code, k))
+#define STMT(code, k)          ((struct sock_filter) BPF_STMT(code, k))
 #define JUMP(code, k, yes, no) ((struct sock_filter) BPF_JUMP(code, k, yes, no))
 
 static int filter_calls(void)
@@ -149,7 +136,7 @@ static int filter_calls(void)
         f[n++] = JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t) allowed[i], (uint8_t) (N - i), 0);
     f[n++] = STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     f[n++] = STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    if (HAS_SANITIZER)
+    if (CSN_HAS_SANITIZER)
         return 0; /* their runtimes make calls of their own */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) < 0 ? -errno : 0;
 #else

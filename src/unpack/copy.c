@@ -89,10 +89,9 @@ static int first_name(copy *c, const struct stat *st, const char **ret)
 
 static csn_meta meta_of(const struct stat *st)
 {
-    return (csn_meta){ .mode = st->st_mode & 07777,
-                       .uid = st->st_uid,
-                       .gid = st->st_gid,
-                       .mtime = st->st_mtim };
+    return (csn_meta){
+        .mode = st->st_mode & 07777, .uid = st->st_uid, .gid = st->st_gid, .mtime = st->st_mtim
+    };
 }
 
 static int fail_path(copy *c, int r, csn_error *err)
@@ -246,7 +245,8 @@ static int copy_entries(copy *c, DIR *dir, csn_error *err)
             return csn_fail(err, CSN_E_CANCELLED, "nobody waits for this any more");
         if (len + strlen(name) + 2 > sizeof(c->path))
             return fail_path(c, -ENAMETOOLONG, err);
-        (void) snprintf(c->path + len, sizeof(c->path) - len, "%s%s", len ? "/" : "", name); /* fits */
+        (void) snprintf(c->path + len, sizeof(c->path) - len, "%s%s", len ? "/" : "",
+                        name); /* fits */
         r = copy_entry(c, dirfd(dir), name, err);
         c->path[len] = '\0';
     }

@@ -20,7 +20,8 @@ static void feed_config(const char *text, size_t len)
 {
     static csn_image_config config;
 
-    (void) csn_image_config_read(text, len, "amd64", &config, NULL); /* what it says doesn't matter here */
+    (void) csn_image_config_read(text, len, "amd64", &config,
+                                 NULL); /* what it says doesn't matter here */
     csn_image_config_auto(&config);
     config = (csn_image_config){ .env = NULL };
 }
@@ -47,7 +48,9 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 /* Below a fresh directory; what an entry may not do shows as a file beside it. */
 static void feed_tar(const char *bytes, size_t len)
 {
-    csn_budget budget = { .max_bytes = 1 << 20, .max_files = 64, .max_ratio = 100, .max_depth = 20 };
+    csn_budget budget = {
+        .max_bytes = 1 << 20, .max_files = 64, .max_ratio = 100, .max_depth = 20
+    };
     char dir[] = "/tmp/csn-fuzz-XXXXXX", sha256[CSN_DIGEST_SIZE];
     csn_auto(fd) int fd = -1, root = -1;
     csn_tar_kind kind;
@@ -57,7 +60,7 @@ static void feed_tar(const char *bytes, size_t len)
     if (fd < 0 || csn_write_all(fd, bytes, len) < 0 || !mkdtemp(dir))
         return;
     root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    (void) lseek(fd, 0, SEEK_SET);        /* a memfd can */
+    (void) lseek(fd, 0, SEEK_SET);         /* a memfd can */
     (void) csn_tar_sniff(fd, &kind, NULL); /* must only not crash */
     (void) lseek(fd, 0, SEEK_SET);
     csn_writer_init(&w, root, &budget, (len & 1) != 0);

@@ -14,7 +14,7 @@ typedef struct csn_import {
     size_t n_layers;
     struct {
         char id[CSN_DIGEST_SIZE];
-        bool is_fresh; /* lies in tmp_fd */
+        bool is_fresh;                 /* lies in tmp_fd */
     } layers[CSN_MANIFEST_LAYERS_MAX]; /* lowest first, no id twice */
     csn_image_config config;
 } csn_import;

@@ -76,8 +76,7 @@ static bool exists_already(const csn_import *im, const char *sha256)
     char path[96];
 
     (void) snprintf(path, sizeof(path), "%s/root", sha256); /* fits */
-    return im->layers_fd >= 0 &&
-           faccessat(im->layers_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return im->layers_fd >= 0 && faccessat(im->layers_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static bool is_packed(int fd)

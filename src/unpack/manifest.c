@@ -17,9 +17,8 @@ enum { ENV_ENTRY_MAX = 64 << 10 };
 const char *csn_manifest_arch(void)
 {
     static const char *const names[][2] = {
-        { "x86_64", "amd64" }, { "aarch64", "arm64" },   { "armv7l", "arm" },
-        { "i686", "386" },     { "riscv64", "riscv64" }, { "ppc64le", "ppc64le" },
-        { "s390x", "s390x" },
+        { "x86_64", "amd64" },    { "aarch64", "arm64" },   { "armv7l", "arm" },  { "i686", "386" },
+        { "riscv64", "riscv64" }, { "ppc64le", "ppc64le" }, { "s390x", "s390x" },
     };
     static struct utsname u;
 
@@ -108,7 +107,8 @@ int csn_manifest_pick(const char *text, size_t len, const char *arch, csn_descri
 /* Every layer we know is a tar, packed or not; encrypted ones say so behind a '+'. */
 static bool is_layer_type(const char *type)
 {
-    static const char *const ends[] = { "tar", "tar+gzip", "tar+zstd", "tar.gzip", "tar.zstd", "tar+xz" };
+    static const char *const ends[] = { "tar",      "tar+gzip", "tar+zstd",
+                                        "tar.gzip", "tar.zstd", "tar+xz" };
 
     for (size_t i = 0; i < CSN_COUNT(ends); i++)
         if (csn_str_ends_with(csn_str_of(type), csn_str_of(ends[i])))

@@ -12,7 +12,8 @@
 #include "digest.h"
 
 enum {
-    CSN_MANIFEST_LAYERS_MAX = 62, /* one place less than an image may have, for the host's base; one for a snapshot */
+    CSN_MANIFEST_LAYERS_MAX =
+        62, /* one place less than an image may have, for the host's base; one for a snapshot */
     CSN_MANIFEST_ENV_MAX = 256,
     CSN_MANIFEST_PATH_MAX = 256,
     CSN_MANIFEST_JSON_MAX = 4 << 20
@@ -49,7 +50,8 @@ typedef struct csn_image_config {
     char **env; /* owned, NULL at the end */
     char *cwd;  /* owned, "" or absolute */
     size_t n_diff_ids;
-    char diff_ids[CSN_MANIFEST_LAYERS_MAX][CSN_DIGEST_SIZE]; /* of the layers unpacked, lowest first */
+    char diff_ids[CSN_MANIFEST_LAYERS_MAX]
+                 [CSN_DIGEST_SIZE]; /* of the layers unpacked, lowest first */
 } csn_image_config;
 
 int csn_image_config_read(const char *text, size_t len, const char *arch, csn_image_config *ret,

@@ -22,8 +22,10 @@ static int pick(const char *text)
 TEST(an_index_yields_the_image_for_this_machine)
 {
     CHECK_INT(pick("{\"manifests\":["
-                   "{\"digest\":\"sha256:" A "\",\"platform\":{\"os\":\"linux\",\"architecture\":\"s390x\"}},"
-                   "{\"digest\":\"sha256:" B "\",\"platform\":{\"os\":\"linux\",\"architecture\":\"amd64\"}}]}"),
+                   "{\"digest\":\"sha256:" A
+                   "\",\"platform\":{\"os\":\"linux\",\"architecture\":\"s390x\"}},"
+                   "{\"digest\":\"sha256:" B
+                   "\",\"platform\":{\"os\":\"linux\",\"architecture\":\"amd64\"}}]}"),
               CSN_OK);
     CHECK_STR(picked.sha256, B);
 }
@@ -66,12 +68,13 @@ static int read_manifest(const char *text)
 }
 
 #define LAYER(digest, type) "{\"digest\":\"sha256:" digest "\",\"mediaType\":\"" type "\"}"
-#define OCI "application/vnd.oci.image.layer.v1."
+#define OCI                 "application/vnd.oci.image.layer.v1."
 
 TEST(a_manifest_names_configuration_and_layers)
 {
-    CHECK_INT(read_manifest("{\"config\":{\"digest\":\"sha256:" A "\"},\"layers\":[" LAYER(
-                  B, OCI "tar+gzip") "," LAYER(C, "application/vnd.docker.image.rootfs.diff.tar.gzip") "]}"),
+    CHECK_INT(read_manifest("{\"config\":{\"digest\":\"sha256:" A
+                            "\"},\"layers\":[" LAYER(B, OCI "tar+gzip") "," LAYER(
+                                C, "application/vnd.docker.image.rootfs.diff.tar.gzip") "]}"),
               CSN_OK);
     CHECK_STR(manifest.config.sha256, A);
     CHECK_INT(manifest.n_layers, 2);
@@ -80,17 +83,19 @@ TEST(a_manifest_names_configuration_and_layers)
 
 TEST(a_manifest_with_what_we_cannot_read_is_refused)
 {
-    CHECK_INT(read_manifest("{\"config\":{\"digest\":\"sha256:" A "\"},\"layers\":[" LAYER(
-                  B, OCI "tar+encrypted") "]}"),
+    CHECK_INT(read_manifest("{\"config\":{\"digest\":\"sha256:" A
+                            "\"},\"layers\":[" LAYER(B, OCI "tar+encrypted") "]}"),
               CSN_E_UNSUPPORTED);
-    CHECK_INT(read_manifest("{\"config\":{\"digest\":\"sha256:" A "\"},\"layers\":[]}"), CSN_E_INVALID);
+    CHECK_INT(read_manifest("{\"config\":{\"digest\":\"sha256:" A "\"},\"layers\":[]}"),
+              CSN_E_INVALID);
     CHECK_INT(read_manifest("{\"layers\":[" LAYER(B, OCI "tar") "]}"), CSN_E_INVALID);
 }
 
 TEST(a_manifest_has_a_bounded_number_of_layers)
 {
     char text[16384];
-    size_t n = (size_t) snprintf(text, sizeof(text), "{\"config\":{\"digest\":\"sha256:" A "\"},\"layers\":[");
+    size_t n = (size_t) snprintf(text, sizeof(text),
+                                 "{\"config\":{\"digest\":\"sha256:" A "\"},\"layers\":[");
 
     for (int i = 0; i < 63; i++)
         n += (size_t) snprintf(text + n, sizeof(text) - n, "%s" LAYER(B, OCI "tar"), i ? "," : "");
@@ -105,7 +110,9 @@ static int read_docker(const char *text)
 
 TEST(a_docker_archive_names_files_within_it)
 {
-    CHECK_INT(read_docker("[{\"Config\":\"c.json\",\"Layers\":[\"a/layer.tar\",\"./b/layer.tar\"]}]"), CSN_OK);
+    CHECK_INT(
+        read_docker("[{\"Config\":\"c.json\",\"Layers\":[\"a/layer.tar\",\"./b/layer.tar\"]}]"),
+        CSN_OK);
     CHECK_STR(docker.config, "c.json");
     CHECK_STR(docker.layers[1], "b/layer.tar");
     CHECK_INT(read_docker("[{\"Config\":\"../c.json\",\"Layers\":[\"a\"]}]"), CSN_E_INVALID);
@@ -123,9 +130,11 @@ static int read_config(const char *text)
 
 TEST(a_configuration_yields_environment_and_directory)
 {
-    CHECK_INT(read_config("{\"architecture\":\"amd64\",\"config\":{\"Env\":[\"A=1\",\"=x\",\"none\",\"B=\"],"
-                          "\"WorkingDir\":\"/app\"},\"rootfs\":{\"diff_ids\":[\"sha256:" A "\"]}}"),
-              CSN_OK);
+    CHECK_INT(
+        read_config(
+            "{\"architecture\":\"amd64\",\"config\":{\"Env\":[\"A=1\",\"=x\",\"none\",\"B=\"],"
+            "\"WorkingDir\":\"/app\"},\"rootfs\":{\"diff_ids\":[\"sha256:" A "\"]}}"),
+        CSN_OK);
     CHECK_STR(config.env[0], "A=1");
     CHECK_STR(config.env[1], "B=");
     CHECK(config.env[2] == NULL);

@@ -48,16 +48,19 @@ static int fail_entry(csn_error *err, int r, const char *name)
     csn_entry_show(name, shown, sizeof(shown));
     switch (r) {
     case -EINVAL:
-        return csn_fail(err, CSN_E_INVALID, "entry '%s': such a name is refused (absolute, '..', or out of place)", shown);
+        return csn_fail(err, CSN_E_INVALID,
+                        "entry '%s': such a name is refused (absolute, '..', or out of place)",
+                        shown);
     case -ELOOP:
         return csn_fail(err, CSN_E_LIMIT, "entry '%s': nested too deeply", shown);
     case -ENAMETOOLONG:
         return csn_fail(err, CSN_E_LIMIT, "entry '%s': the name is too long", shown);
     case -ENOTEMPTY:
-        return csn_fail(err, CSN_E_INVALID, "entry '%s': takes the place of a directory with entries",
-                        shown);
+        return csn_fail(err, CSN_E_INVALID,
+                        "entry '%s': takes the place of a directory with entries", shown);
     case -ENOTDIR:
-        return csn_fail(err, CSN_E_INVALID, "entry '%s': its parent is a link or no directory", shown);
+        return csn_fail(err, CSN_E_INVALID, "entry '%s': its parent is a link or no directory",
+                        shown);
     default:
         return csn_fail_sys(err, r, "entry '%s'", shown);
     }
@@ -358,7 +361,8 @@ int csn_writer_hardlink(csn_writer *w, const char *name, const char *target, csn
     from_fd = find_parent(w, from, &from_last);
     if (from_fd < 0)
         return fail_entry(err, from_fd == -ELOOP ? -ENOTDIR : from_fd, target);
-    r = faccessat(from_fd, from_last, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : clear_place(w, last);
+    r = faccessat(from_fd, from_last, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
+                                                                     : clear_place(w, last);
     if (r == 0 && linkat(from_fd, from_last, w->parent_fd, last, 0) < 0)
         r = -errno;
     return r < 0 ? fail_entry(err, r, name) : CSN_OK;
@@ -396,8 +400,8 @@ int csn_writer_begin_file(csn_writer *w, const char *name, int64_t size, int *re
     return CSN_OK;
 }
 
-int csn_writer_end_file(csn_writer *w, int fd, const char *name, int64_t size,
-                        const csn_meta *meta, csn_error *err)
+int csn_writer_end_file(csn_writer *w, int fd, const char *name, int64_t size, const csn_meta *meta,
+                        csn_error *err)
 {
     struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, meta->mtime };
     mode_t mode = meta->mode & 0777;
@@ -466,7 +470,8 @@ static int finish_dir(csn_writer *w, const struct csn_late_dir *dir)
 int csn_writer_finish(csn_writer *w, csn_error *err)
 {
     csn_close(&w->parent_fd);
-    for (size_t i = 0; i < w->n_late; i++) { /* in order: of two entries for one directory the later wins */
+    for (size_t i = 0; i < w->n_late;
+         i++) { /* in order: of two entries for one directory the later wins */
         int r = finish_dir(w, &w->late[i]);
 
         if (r < 0)

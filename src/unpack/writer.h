@@ -20,13 +20,14 @@ typedef struct csn_meta {
 struct csn_late_dir;
 
 typedef struct csn_writer {
-    int root_fd;          /* borrowed */
-    csn_budget *budget;   /* borrowed */
-    bool has_whiteouts;   /* names with ".wh." mean what image layers mean by them */
-    bool keeps_owners;    /* with privilege: ids up to 65535 as they are, others become nobody's */
+    int root_fd;        /* borrowed */
+    csn_budget *budget; /* borrowed */
+    bool has_whiteouts; /* names with ".wh." mean what image layers mean by them */
+    bool keeps_owners;  /* with privilege: ids up to 65535 as they are, others become nobody's */
     char parent[CSN_ENTRY_PATH_MAX]; /* of the entry before: often the same */
     int parent_fd;
-    struct csn_late_dir *late; /* directories get mode and time last, when nothing is put into them any more */
+    struct csn_late_dir
+        *late; /* directories get mode and time last, when nothing is put into them any more */
     size_t n_late, cap_late;
 } csn_writer;
 
@@ -44,8 +45,8 @@ int csn_writer_hardlink(csn_writer *w, const char *name, const char *target, csn
  * in any case. For a whiteout *ret_fd is -1: nothing is to be written. */
 int csn_writer_begin_file(csn_writer *w, const char *name, int64_t size, int *ret_fd,
                           csn_error *err);
-int csn_writer_end_file(csn_writer *w, int fd, const char *name, int64_t size,
-                        const csn_meta *meta, csn_error *err);
+int csn_writer_end_file(csn_writer *w, int fd, const char *name, int64_t size, const csn_meta *meta,
+                        csn_error *err);
 
 /* An extended attribute of a file or directory that was just made. Only user.* and not overlay's own; others are left
  * out. A file system without them is no mistake. */
