@@ -29,11 +29,11 @@ static int fence(csn_keeper *k)
     if (r == 0)
         r = csn_landlock_allow(&rs, k->box_fd, CSN_LANDLOCK_READ | CSN_LANDLOCK_WRITE);
     if (r == 0)
-        r = allow_below(&rs, k->state_fd, "boxes", CSN_LANDLOCK_RMDIR);
+        r = allow_below(&rs, k->place_fd, "boxes", CSN_LANDLOCK_RMDIR);
     if (r == 0)
         r = allow_below(&rs, k->state_fd, "names", CSN_LANDLOCK_WRITE);
     if (r == 0)
-        r = allow_below(&rs, k->state_fd, "ids", CSN_LANDLOCK_WRITE);
+        r = allow_below(&rs, k->place_fd, "ids", CSN_LANDLOCK_WRITE);
     for (uint32_t i = 0; r == 0 && i < k->cgroup.n; i++) {
         r = csn_landlock_allow(&rs, k->cgroup.in[i].dir_fd, CSN_LANDLOCK_READ | CSN_LANDLOCK_WFILE);
         if (r == 0)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "loop.h"
 #include "setup.h"
 
 static int make_dir(csn_keeper *k, int dirfd, const char *name, csn_error *err)
@@ -37,6 +38,25 @@ static int make_uppers(csn_keeper *k, csn_error *err)
     return r;
 }
 
+/* Once an image, always an image: files don't move when the limit is no longer strict. */
+static bool wants_image(const csn_keeper *k)
+{
+    return (k->plan.strict & CSN_LIMIT_DISK && k->plan.disk_bytes > 0) ||
+           faccessat(k->box_fd, "disk.img", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int prepare_image(csn_keeper *k, csn_error *err)
+{
+    int r;
+
+    if (!k->is_privileged)
+        return csn_fail(err, CSN_E_UNSUPPORTED,
+                        "the disk limit is strict, but without root no disk can be bounded by the kernel");
+    k->disk_rung = CSN_DISK_LOOP;
+    r = csn_loop_disk_open(k, &k->disk_fd, err);
+    return r != CSN_OK ? r : make_uppers(k, err);
+}
+
 int csn_disk_prepare(csn_keeper *k, csn_error *err)
 {
     int r;
@@ -45,6 +65,8 @@ int csn_disk_prepare(csn_keeper *k, csn_error *err)
         k->disk_rung = CSN_DISK_TMPFS;
         return CSN_OK;
     }
+    if (wants_image(k))
+        return prepare_image(k, err);
     k->disk_rung = CSN_DISK_WATCH;
     r = make_dir(k, k->box_fd, "disk", err);
     if (r != CSN_OK)

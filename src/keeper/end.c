@@ -75,13 +75,13 @@ void csn_end_now(csn_keeper *k, csn_ending ending)
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
 /* Only if it still is ours: a name or range may have been given to another box since. */
-static void remove_link(csn_keeper *k, const char *path)
+static void remove_link(csn_keeper *k, int dir_fd, const char *path)
 {
     char target[64];
-    ssize_t n = readlinkat(k->state_fd, path, target, sizeof(target));
+    ssize_t n = readlinkat(dir_fd, path, target, sizeof(target));
 
     if (n == (ssize_t) strlen(k->plan.id) && memcmp(target, k->plan.id, (size_t) n) == 0)
-        (void) unlinkat(k->state_fd, path, 0); /* what stays is swept */
+        (void) unlinkat(dir_fd, path, 0); /* what stays is swept */
 }
 
 /* Files of the sandbox's users are out of our reach since we gave up our capabilities; but we own their user namespace,
@@ -93,15 +93,15 @@ static void remove_box(csn_keeper *k)
     if (k->disk_rung == CSN_DISK_WATCH && k->userns_fd >= 0)
         (void) setns(k->userns_fd, CLONE_NEWUSER); /* else: what can't be removed is swept */
     (void) snprintf(path, sizeof(path), "boxes/%s", k->plan.id); /* fits */
-    if (csn_tree_remove(k->state_fd, path) < 0)
+    if (csn_tree_remove(k->place_fd, path) < 0)
         return; /* its record says what it is; the next engine goes on */
     if (k->plan.name[0]) {
         (void) snprintf(path, sizeof(path), "names/%s", k->plan.name); /* at most 64 bytes */
-        remove_link(k, path);
+        remove_link(k, k->state_fd, path);
     }
     if (k->plan.id_index >= 0) { /* last: the range is free when nothing of it is left */
         (void) snprintf(path, sizeof(path), "ids/%lld", (long long) k->plan.id_index);
-        remove_link(k, path);
+        remove_link(k, k->place_fd, path);
     }
 }
 
@@ -125,6 +125,7 @@ void csn_end_finish(csn_keeper *k)
     csn_outbound_stop(k);
     csn_cgroups_remove(k);
     csn_commands_free_all(k);
+    csn_disk_release(k); /* the loop device goes now */
     if (k->is_deleted || k->plan.flags & CSN_PLAN_EPHEMERAL)
         remove_box(k);
     answer_all(k);

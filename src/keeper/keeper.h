@@ -42,6 +42,7 @@ struct csn_keeper {
     bool is_privileged; /* the sandbox has 65536 host ids of its own */
 
     int state_fd, box_fd, lock_fd, logs_fd; /* directories; the held lock */
+    int place_fd; /* where boxes/ and ids/ are: run/ of the state directory for ephemeral ones */
     int listen_fd;
     int init_image_fd; /* sealed memfd */
     int control_fd;    /* to init */

@@ -60,7 +60,7 @@ static int fill_stdio(void)
 
 static void unset_all(csn_keeper *k)
 {
-    int *const fds[] = { &k->state_fd,   &k->box_fd,     &k->lock_fd,   &k->logs_fd,   &k->listen_fd,
+    int *const fds[] = { &k->state_fd,   &k->place_fd,  &k->box_fd,     &k->lock_fd,   &k->logs_fd,   &k->listen_fd,
                          &k->init_image_fd, &k->control_fd, &k->setup_fd, &k->init_pidfd, &k->userns_fd,
                          &k->netns_fd,   &k->disk_fd,    &k->proc_fd,   &k->slirp_pidfd };
 

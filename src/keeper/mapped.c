@@ -59,6 +59,10 @@ static int clone_one(csn_keeper *k, const csn_tree_want *want, int *ret_fd)
     csn_auto(fd) int fd = -1;
     int r;
 
+    if (want->kind == CSN_TREE_DISK && k->disk_rung == CSN_DISK_LOOP) { /* the child attaches it, we hold it, too */
+        *ret_fd = csn_fd_dup(k->disk_fd, 3);
+        return *ret_fd < 0 ? *ret_fd : 0;
+    }
     if (want->kind == CSN_TREE_DISK) /* its owners on disk are the range itself: no map */
         return csn_tree_clone(k->disk_fd, "", false, ret_fd);
     r = csn_tree_path(&k->plan, want, path, sizeof(path));

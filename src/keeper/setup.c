@@ -40,8 +40,12 @@ static int open_dirs(csn_keeper *k, csn_error *err)
     k->state_fd = openat(AT_FDCWD, k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (k->state_fd < 0)
         return csn_fail_sys(err, -errno, "open the state directory '%s'", k->plan.state_dir);
+    k->place_fd = openat(k->state_fd, k->plan.flags & CSN_PLAN_EPHEMERAL ? "run" : ".",
+                         O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (k->place_fd < 0)
+        return csn_fail_sys(err, -errno, "open '%s/run'", k->plan.state_dir);
     (void) snprintf(path, sizeof(path), "boxes/%s", k->plan.id); /* 32 digits: fits */
-    k->box_fd = openat(k->state_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    k->box_fd = openat(k->place_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (k->box_fd < 0)
         return csn_fail_sys(err, -errno, "open '%s/%s'", k->plan.state_dir, path);
     return CSN_OK;
@@ -53,6 +57,7 @@ static void close_dirs(csn_keeper *k)
     csn_close(&k->userns_fd);
     csn_close(&k->netns_fd);
     csn_close(&k->box_fd);
+    csn_close(&k->place_fd);
     csn_close(&k->state_fd);
 }
 

@@ -837,3 +837,46 @@ TEST(volumes_are_shared_and_bounded_to_their_place)
     run(&c, "cat /mnt/data/sub/dir/f; touch /mnt/data/x 2>/dev/null || echo refused", out, sizeof(out));
     CHECK_STR(out, "shared\nrefused\n");
 }
+
+TEST(a_strict_disk_is_full_when_it_is_full)
+{
+    static box b;
+    char out[64];
+
+    new_box(&b, make_state(), 0);
+    b.plan.strict = CSN_LIMIT_DISK;
+    b.plan.disk_bytes = 32 << 20;
+    start_keeper(&b);
+    csn_test_defer(end_quietly, &b);
+    send_plan(&b);
+    if (geteuid() != 0) {
+        csn_wire_error e;
+        expect(&b, CSN_FRAME_ERROR);
+        csn_msg_fixed(&b.msg, &e, sizeof(e));
+        CHECK_INT(e.code, CSN_E_UNSUPPORTED);
+        return;
+    }
+    expect(&b, CSN_FRAME_READY);
+    csn_msg_fixed(&b.msg, &b.ready, sizeof(b.ready));
+    CHECK_INT(b.ready.disk_rung, CSN_DISK_LOOP);
+    CHECK(b.ready.limits_kernel & CSN_LIMIT_DISK);
+    CHECK_INT(run(&b, "head -c 100000000 /dev/zero > /home/daytona/big", NULL, 0).ended, CSN_ENDED_DISK_FULL);
+    CHECK_INT(run(&b, "rm /home/daytona/big; echo kept > /home/daytona/f", NULL, 0).exit_code, 0);
+    stop_box(&b, -1, false);
+    close(b.fd);
+    start_keeper(&b);
+    send_plan(&b);
+    expect(&b, CSN_FRAME_READY);
+    run(&b, "cat /home/daytona/f", out, sizeof(out));
+    CHECK_STR(out, "kept\n");
+    stop_box(&b, -1, true);
+    check_gone(&b);
+}
+
+TEST(a_watched_disk_ends_what_overfills_it)
+{
+    static box b;
+
+    start_box(&b, make_state(), 0);
+    CHECK_INT(run(&b, "head -c 200000000 /dev/zero > /home/daytona/big; sleep 20", NULL, 0).ended, CSN_ENDED_DISK_FULL);
+}
