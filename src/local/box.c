@@ -244,10 +244,10 @@ int csn_local_box_load(csn_local *local, const char *id, csn_local_box **ret_box
 
     if (!box)
         return CSN_E_NO_MEMORY;
-    box->dir_fd = openat(local->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    box->dir_fd = csn_claim_open(local, id);
     if (box->dir_fd < 0)
-        r = errno == ENOENT ? csn_fail(err, CSN_E_NOT_FOUND, "no sandbox '%s'", id)
-                            : csn_fail_sys(err, -errno, "open sandbox '%s'", id);
+        r = box->dir_fd == -ENOENT ? csn_fail(err, CSN_E_NOT_FOUND, "no sandbox '%s'", id)
+                                   : csn_fail_sys(err, box->dir_fd, "open sandbox '%s'", id);
     else
         r = reread(box, err);
     if (r >= 0)

@@ -18,16 +18,16 @@
 enum { TRIES = 16, PREFIX_MIN = 4 };
 
 /* 1: ours and locked; 0: a sweeper took it away; -errno. */
-static int try_box(csn_local *local, const char *id, int *ret_fd)
+static int try_box(int boxes_fd, const char *id, int *ret_fd)
 {
     csn_auto(fd) int fd = -1;
     int r;
 
     if ((r = csn_fault_as("mkdir", ENOSPC)) < 0)
         return r;
-    if (mkdirat(local->boxes_fd, id, 0700) < 0)
+    if (mkdirat(boxes_fd, id, 0700) < 0)
         return errno == EEXIST ? 0 : -errno;
-    fd = openat(local->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         r = errno == ENOENT ? 0 : -errno;
     else
@@ -35,19 +35,19 @@ static int try_box(csn_local *local, const char *id, int *ret_fd)
     if (r == -ENOENT || (r == 0 && fd < 0))
         return 0;
     if (r < 0) {
-        (void) unlinkat(local->boxes_fd, id, AT_REMOVEDIR); /* else the sweep finds it empty */
+        (void) unlinkat(boxes_fd, id, AT_REMOVEDIR); /* else the sweep finds it empty */
         return r;
     }
     *ret_fd = csn_take_fd(&fd);
     return 1;
 }
 
-int csn_claim_box(csn_local *local, char ret_id[CSN_ID_SIZE], int *ret_dir_fd, csn_error *err)
+int csn_claim_box(csn_local *local, csn_wish *wish, int *ret_dir_fd, csn_error *err)
 {
     for (int i = 0; i < TRIES; i++) {
-        int r = csn_id_hex(ret_id, 16);
+        int r = csn_id_hex(wish->id, 16);
         if (r == 0)
-            r = try_box(local, ret_id, ret_dir_fd);
+            r = try_box(csn_place_of(local, wish)->boxes_fd, wish->id, ret_dir_fd);
         if (r < 0)
             return csn_fail_sys(err, r, "make a directory for the sandbox");
         if (r == 1)
@@ -72,7 +72,23 @@ static int read_link(int dir_fd, const char *name, char ret_id[CSN_ID_SIZE])
 
 static bool box_exists(csn_local *local, const char *id)
 {
-    return faccessat(local->boxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    for (size_t i = 0; i < CSN_PLACES; i++)
+        if (faccessat(local->places[i].boxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            return true;
+    return false;
+}
+
+int csn_claim_open(csn_local *local, const char *id)
+{
+    int fd = -1;
+
+    for (size_t i = 0; i < CSN_PLACES && fd < 0; i++) {
+        fd = openat(local->places[i].boxes_fd, id,
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno != ENOENT)
+            break;
+    }
+    return fd < 0 ? -errno : fd;
 }
 
 /* A link into nothing is left when a deletion was cut short after its directory went. Only one may replace it at a
@@ -106,24 +122,25 @@ int csn_claim_name(csn_local *local, const char *name, const char *id, csn_error
     return r < 0 ? csn_fail_sys(err, r, "claim the name '%s'", name) : CSN_OK;
 }
 
-int csn_claim_range(csn_local *local, const char *id, int64_t *ret_index, csn_error *err)
+int csn_claim_range(csn_local *local, csn_wish *wish, csn_error *err)
 {
+    const uint32_t n_here = CSN_RANGES / CSN_PLACES, first = wish->is_ephemeral ? n_here : 0;
     char name[16];
     int r = csn_fault_as("symlink", ENOSPC);
 
     if (r == 0 && local->next_range == 0)
         r = csn_random(&local->next_range, sizeof(local->next_range));
-    for (int i = 0; r == 0 && i < CSN_RANGES; i++) {
-        uint32_t n = local->next_range++ % CSN_RANGES;
+    for (uint32_t i = 0; r == 0 && i < n_here; i++) {
+        uint32_t n = first + local->next_range++ % n_here;
         (void) snprintf(name, sizeof(name), "%u", n); /* fits */
-        if (symlinkat(id, local->ids_fd, name) == 0) {
-            *ret_index = n;
+        if (symlinkat(wish->id, csn_place_of(local, wish)->ids_fd, name) == 0) {
+            wish->id_index = n;
             return CSN_OK;
         }
         r = errno == EEXIST ? 0 : -errno;
     }
     if (r == 0)
-        return csn_fail(err, CSN_E_LIMIT, "all %d ranges of host ids are in use", (int) CSN_RANGES);
+        return csn_fail(err, CSN_E_LIMIT, "all %u ranges of host ids are in use", n_here);
     return csn_fail_sys(err, r, "claim a range of host ids");
 }
 
@@ -144,7 +161,7 @@ void csn_claim_release(csn_local *local, const csn_wish *wish)
     if (wish->id_index < 0)
         return;
     (void) snprintf(number, sizeof(number), "%lld", (long long) wish->id_index); /* fits */
-    release(local->ids_fd, number, wish->id);
+    release(csn_place_of(local, wish)->ids_fd, number, wish->id);
 }
 
 static bool is_hex_text(const char *s)
@@ -152,24 +169,36 @@ static bool is_hex_text(const char *s)
     return s[strspn(s, "0123456789abcdef")] == '\0';
 }
 
-static int find_prefix(csn_local *local, const char *key, char ret_id[CSN_ID_SIZE], csn_error *err)
+/* How many ids begin with key, or -errno; ret_id is the first. */
+static int count_prefix(int boxes_fd, const char *key, unsigned *n_found, char ret_id[CSN_ID_SIZE])
 {
-    int fd = openat(local->state_fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    unsigned n_found = 0;
 
     if (!dir) {
         int r = -errno;
         csn_close(&fd);
-        return csn_fail_sys(err, r, "list the sandboxes");
+        return r;
     }
     for (struct dirent *e; (e = readdir(dir));) {
         if (!csn_is_hex(e->d_name, 32) || !csn_starts_with(e->d_name, key))
             continue;
-        if (n_found++ == 0)
+        if ((*n_found)++ == 0)
             memcpy(ret_id, e->d_name, CSN_ID_SIZE);
     }
     (void) closedir(dir); /* only read from */
+    return 0;
+}
+
+static int find_prefix(csn_local *local, const char *key, char ret_id[CSN_ID_SIZE], csn_error *err)
+{
+    unsigned n_found = 0;
+
+    for (size_t i = 0; i < CSN_PLACES; i++) {
+        int r = count_prefix(local->places[i].boxes_fd, key, &n_found, ret_id);
+        if (r < 0)
+            return csn_fail_sys(err, r, "list the sandboxes");
+    }
     if (n_found > 1)
         return csn_fail(err, CSN_E_INVALID, "'%s' is the beginning of %u ids: give more of it", key,
                         n_found);

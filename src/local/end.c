@@ -74,6 +74,14 @@ static bool on_end(csn_request *req, csn_msg *msg)
     return true;
 }
 
+/* Whether there is a keeper to be asked. The record need not be read again for that. */
+static int find_keeper(csn_local_box *box, csn_error *err)
+{
+    if (csn_conn_is_open(&box->conn))
+        csn_conn_poll(&box->conn);
+    return csn_conn_is_open(&box->conn) ? CSN_OK : csn_local_box_refresh(&box->base, err);
+}
+
 static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_done_fn done, void *user,
                    csn_error *err)
 {
@@ -103,7 +111,7 @@ int csn_local_stop(csn_box *base, int grace_ms, csn_done_fn done, void *user, cs
 
     if (box->is_busy)
         return csn_fail(err, CSN_E_STATE, "stop sandbox '%s': it is being started", base->wish.id);
-    if ((r = csn_local_box_refresh(base, err)) < 0)
+    if ((r = find_keeper(box, err)) < 0)
         return r;
     if (!csn_conn_is_open(&box->conn))
         return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
@@ -137,7 +145,7 @@ int csn_local_delete(csn_box *base, csn_done_fn done, void *user, csn_error *err
         box->is_deleting = true;
         csn_local_box_lost(box);
     }
-    if ((r = csn_local_box_refresh(base, err)) < 0)
+    if ((r = find_keeper(box, err)) < 0)
         return r;
     if (csn_conn_is_open(&box->conn))
         return ask_end(box, -1, true, done, user, err);

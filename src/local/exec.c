@@ -299,7 +299,8 @@ static int open_streams(csn_local_exec *x, const csn_exec_spec *spec, int far[3]
             return -errno;
         x->out[i].fd = ends[0];
         far[1 + i] = ends[1];
-        r = csn_fd_nonblock(ends[0], true);
+        if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0) /* ours alone: the program's end blocks */
+            r = -errno;
         if (r == 0)
             r = csn_loop_add(loop, ends[0], EPOLLIN, on_output, &x->out[i], &x->out[i].source);
     }

@@ -57,7 +57,7 @@ static int find(csn_backend *backend, const char *key, csn_box **ret_box, csn_er
 static bool look_at(csn_local *local, const char *id, csn_wish *wish, csn_state *ret_state)
 {
     csn_auto(fd) int fd =
-        openat(local->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        csn_claim_open(local, id);
 
     if (fd < 0 || csn_record_read(fd, wish, NULL) < 0)
         return false;
@@ -94,22 +94,31 @@ static void list_one(csn_local *local, const char *id, csn_sandbox_list_fn fn, v
     fn(&info, user);
 }
 
-static int list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err)
+static int list_place(csn_local *local, int boxes_fd, csn_sandbox_list_fn fn, void *user)
 {
-    csn_local *local = local_of(backend);
-    int fd = openat(local->state_fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
     if (!dir) {
         int r = -errno;
         csn_close(&fd);
-        return csn_fail_sys(err, r, "list the sandboxes");
+        return r;
     }
     for (struct dirent *e; (e = readdir(dir));)
         if (csn_is_hex(e->d_name, 32))
             list_one(local, e->d_name, fn, user);
     (void) closedir(dir); /* only read from */
-    return CSN_OK;
+    return 0;
+}
+
+static int list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err)
+{
+    csn_local *local = local_of(backend);
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < CSN_PLACES; i++)
+        r = list_place(local, local->places[i].boxes_fd, fn, user);
+    return r < 0 ? csn_fail_sys(err, r, "list the sandboxes") : CSN_OK;
 }
 
 /* --- closing ------------------------------------------------------------------------------------------------------ */
@@ -171,9 +180,11 @@ static csn_backend *local_free(csn_backend *backend)
     while (local->n_spares > 0)
         csn_close(&local->spares[--local->n_spares].fd), /* all first, then wait for each */
             csn_child_reap(local->spares[local->n_spares].pid, 2000);
-    csn_close(&local->ids_fd);
+    for (csn_place *place = local->places; place < local->places + CSN_PLACES; place++) {
+        csn_close(&place->ids_fd);
+        csn_close(&place->boxes_fd);
+    }
     csn_close(&local->names_fd);
-    csn_close(&local->boxes_fd);
     csn_close(&local->state_fd);
     csn_close(&local->null_fd);
     csn_orphans_reap(local);
@@ -228,7 +239,9 @@ int csn_local_open(csn_loop *loop, const char *state_dir, const char *libexec_di
     if (!local)
         return csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
     local->base = (csn_backend){ .ops = &ops, .loop = loop };
-    local->state_fd = local->boxes_fd = local->names_fd = local->ids_fd = local->null_fd = -1;
+    local->state_fd = local->names_fd = local->null_fd = -1;
+    for (size_t i = 0; i < CSN_PLACES; i++)
+        local->places[i] = (csn_place){ .boxes_fd = -1, .ids_fd = -1 };
     local->is_root = geteuid() == 0;
     local->optional_walls = optional_walls;
     local->n_spare_wanted = n_spare > CSN_SPARES_MAX ? CSN_SPARES_MAX : n_spare;

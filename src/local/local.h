@@ -1,7 +1,8 @@
 /* The backend on this machine: what its files share.
  *
- * Theory of operation. Sandboxes are directories boxes/<id> of the state directory and processes called keepers. Two
- * locks say who may touch a box:
+ * Theory of operation. Sandboxes are directories boxes/<id> of the state directory and processes called keepers. Those
+ * of ephemeral ones lie below run/, a link to a directory in memory: nothing of them is ever on disk, making and
+ * removing them costs no disk's time, and a restart of the machine takes them away. Two locks say who may touch a box:
  *
  *   flock(boxes/<id>, LOCK_EX)       somebody changes the box right now: its creator until READY, a starter, a deleter,
  *                                    a sweeper, whoever rewrites the record. Short, never held by a keeper.
@@ -32,10 +33,18 @@ typedef struct csn_keeper {
     int fd; /* our end; -1: none */
 } csn_keeper;
 
+/* Where boxes and the links of their id ranges lie. The two places share out the ranges between them. */
+typedef struct csn_place {
+    int boxes_fd, ids_fd;
+} csn_place;
+
+enum { CSN_PLACE_DISK, CSN_PLACE_RUN, CSN_PLACES };
+
 typedef struct csn_local {
     csn_backend base;
     char *state_dir, *libexec;
-    int state_fd, boxes_fd, names_fd, ids_fd, null_fd;
+    int state_fd, names_fd, null_fd;
+    csn_place places[CSN_PLACES];
     bool is_root;
     uint32_t optional_walls;
     uint32_t n_spare_wanted; /* 0: one after the second create */
@@ -75,6 +84,14 @@ static inline csn_local_box *csn_local_box_of(csn_box *box)
     return csn_container_of(box, csn_local_box, base);
 }
 
+static inline csn_place *csn_place_of(csn_local *local, const csn_wish *wish)
+{
+    return &local->places[wish->is_ephemeral ? CSN_PLACE_RUN : CSN_PLACE_DISK];
+}
+
+/* run.c: makes run/ point to a directory in memory that is ours alone; where there is none, run/ is a plain directory */
+int csn_run_prepare(int state_fd);
+
 /* state.c */
 int csn_state_open(csn_local *local, const char *state_dir, csn_error *err);
 int csn_state_find_libexec(const char *wished, char **ret_dir, csn_error *err);
@@ -84,11 +101,13 @@ int csn_record_write(int box_fd, const csn_wish *wish, bool is_durable, csn_erro
 int csn_record_read(int box_fd, csn_wish *ret_wish, csn_error *err);
 
 /* claim.c: directories, names and id ranges */
-int csn_claim_box(csn_local *local, char ret_id[CSN_ID_SIZE], int *ret_dir_fd, csn_error *err);
+int csn_claim_box(csn_local *local, csn_wish *wish, int *ret_dir_fd, csn_error *err);
 int csn_claim_name(csn_local *local, const char *name, const char *id, csn_error *err);
-int csn_claim_range(csn_local *local, const char *id, int64_t *ret_index, csn_error *err);
+int csn_claim_range(csn_local *local, csn_wish *wish, csn_error *err);
 void csn_claim_release(csn_local *local, const csn_wish *wish); /* name and range */
 int csn_claim_find(csn_local *local, const char *key, char ret_id[CSN_ID_SIZE], csn_error *err);
+/* boxes/<id>, wherever it lies, or -errno. */
+int csn_claim_open(csn_local *local, const char *id);
 
 /* sweep.c */
 /* Tries the directory's lock: 0, -EWOULDBLOCK, -ENOENT (it was removed meanwhile). */

@@ -93,22 +93,39 @@ static int open_part(int state_fd, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
+static int make_parts(int state_fd)
+{
+    for (size_t i = CSN_COUNT(parts); i-- > 0;) /* boxes last: it stands for all */
+        if (mkdirat(state_fd, parts[i], 0700) < 0 && errno != EEXIST)
+            return -errno;
+    return 0;
+}
+
+static int open_place(csn_place *place, int state_fd, const char *boxes, const char *ids)
+{
+    place->boxes_fd = open_part(state_fd, boxes);
+    if (place->boxes_fd < 0)
+        return place->boxes_fd;
+    place->ids_fd = open_part(state_fd, ids);
+    return place->ids_fd < 0 ? place->ids_fd : 0;
+}
+
 static int open_parts(csn_local *local)
 {
-    local->boxes_fd = open_part(local->state_fd, "boxes");
-    if (local->boxes_fd == -ENOENT) {
-        for (size_t i = CSN_COUNT(parts); i-- > 0;) /* boxes last: it stands for all */
-            if (mkdirat(local->state_fd, parts[i], 0700) < 0 && errno != EEXIST)
-                return -errno;
-        local->boxes_fd = open_part(local->state_fd, "boxes");
-    }
-    if (local->boxes_fd < 0)
-        return local->boxes_fd;
-    local->names_fd = open_part(local->state_fd, "names");
+    const int state_fd = local->state_fd;
+    int r = open_place(&local->places[CSN_PLACE_DISK], state_fd, "boxes", "ids");
+
+    if (r == -ENOENT && (r = make_parts(state_fd)) == 0)
+        r = open_place(&local->places[CSN_PLACE_DISK], state_fd, "boxes", "ids");
+    if (r < 0)
+        return r;
+    local->names_fd = open_part(state_fd, "names");
     if (local->names_fd < 0)
         return local->names_fd;
-    local->ids_fd = open_part(local->state_fd, "ids");
-    return local->ids_fd < 0 ? local->ids_fd : 0;
+    r = open_place(&local->places[CSN_PLACE_RUN], state_fd, "run/boxes", "run/ids");
+    if (r == -ENOENT && (r = csn_run_prepare(state_fd)) == 0)
+        r = open_place(&local->places[CSN_PLACE_RUN], state_fd, "run/boxes", "run/ids");
+    return r;
 }
 
 int csn_state_open(csn_local *local, const char *state_dir, csn_error *err)

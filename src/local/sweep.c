@@ -62,14 +62,15 @@ static void sweep_cgroups(const char *id)
         (void) csn_cgroup_sweep(&host, id); /* what can't go now goes next time */
 }
 
-static int remove_files(csn_local *local, const char *id, csn_error *err)
+static int remove_files(csn_local *local, const csn_wish *wish, csn_error *err)
 {
-    int r = csn_tree_remove(local->boxes_fd, id);
+    const char *id = wish->id;
+    int boxes_fd = csn_place_of(local, wish)->boxes_fd, r = csn_tree_remove(boxes_fd, id);
 
     if (r == -EACCES || r == -EPERM) { /* files of ids we may not touch ourselves */
         if ((r = csn_helper_remove(local, id, err)) < 0)
             return r;
-        r = csn_tree_remove(local->boxes_fd, id);
+        r = csn_tree_remove(boxes_fd, id);
     }
     return r < 0 ? csn_fail_sys(err, r, "remove the files of sandbox '%s'", id) : CSN_OK;
 }
@@ -86,7 +87,7 @@ int csn_box_remove(csn_local *local, const csn_wish *wish, int dir_fd, csn_error
     }
     sweep_cgroups(wish->id);
     csn_claim_release(local, wish);
-    return remove_files(local, wish->id, err);
+    return remove_files(local, wish, err);
 }
 
 static bool is_expired(const csn_wish *wish)
@@ -95,9 +96,11 @@ static bool is_expired(const csn_wish *wish)
 }
 
 /* 1: removed. An unreadable record is left alone: nothing is removed on a guess. */
-static int sweep_locked(csn_local *local, const char *id, int dir_fd, csn_error *err)
+static int sweep_locked(csn_local *local, csn_place *place, const char *id, int dir_fd,
+                        csn_error *err)
 {
     csn_auto(wish) csn_wish wish = { .id_index = -1 };
+    const bool is_in_run = place == &local->places[CSN_PLACE_RUN];
     csn_error why = { 0 };
     int r;
 
@@ -108,31 +111,34 @@ static int sweep_locked(csn_local *local, const char *id, int dir_fd, csn_error 
         memcpy(wish.id, id, sizeof(wish.id));
     else if (r < 0 || (wish.phase == CSN_PHASE_KEPT && !wish.is_ephemeral && !is_expired(&wish)))
         return 0;
+    wish.is_ephemeral = is_in_run; /* also of a box whose record was never written */
     r = csn_box_remove(local, &wish, dir_fd, err);
     return r < 0 ? r : 1;
 }
 
-static int sweep_box(csn_local *local, const char *id, csn_error *err)
+static int sweep_box(csn_local *local, csn_place *place, const char *id, csn_error *err)
 {
     csn_auto(fd) int fd = -1;
     csn_local_box *known = csn_local_box_known(local, id);
 
     if (known && (known->is_busy || csn_conn_is_open(&known->conn)))
         return 0;
-    fd = openat(local->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(place->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || csn_box_lock(fd, false) < 0)
         return 0;
-    int r = sweep_locked(local, id, fd, err);
+    int r = sweep_locked(local, place, id, fd, err);
     csn_box_unlock(fd);
     return r;
 }
 
-typedef int entry_fn(csn_local *local, int dir_fd, const char *name, csn_error *err);
+typedef int entry_fn(csn_local *local, csn_place *place, int dir_fd, const char *name,
+                     csn_error *err);
 
 /* Goes on after a failure; the first one is reported. */
-static int each_entry(csn_local *local, const char *part, entry_fn *fn, uint32_t *n, csn_error *err)
+static int each_entry(csn_local *local, csn_place *place, int part_fd, entry_fn *fn, uint32_t *n,
+                      csn_error *err)
 {
-    int fd = openat(local->state_fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(part_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     csn_error why = { 0 };
     int first = CSN_OK;
@@ -140,12 +146,12 @@ static int each_entry(csn_local *local, const char *part, entry_fn *fn, uint32_t
     if (!dir) {
         int r = -errno;
         csn_close(&fd);
-        return csn_fail_sys(err, r, "look through '%s'", part);
+        return csn_fail_sys(err, r, "look through the state directory");
     }
     for (struct dirent *e; (e = readdir(dir));) {
         if (e->d_name[0] == '.')
             continue;
-        int r = fn(local, fd, e->d_name, &why);
+        int r = fn(local, place, fd, e->d_name, &why);
         if (r > 0)
             ++*n;
         if (r < 0 && first == CSN_OK) {
@@ -158,23 +164,27 @@ static int each_entry(csn_local *local, const char *part, entry_fn *fn, uint32_t
     return first;
 }
 
-static int visit_box(csn_local *local, int dir_fd, const char *name, csn_error *err)
+static int visit_box(csn_local *local, csn_place *place, int dir_fd, const char *name,
+                     csn_error *err)
 {
     (void) dir_fd;
-    return csn_is_hex(name, 32) ? sweep_box(local, name, err) : 0;
+    return csn_is_hex(name, 32) ? sweep_box(local, place, name, err) : 0;
 }
 
 /* A name or an id range whose box is gone. Its maker makes the box first, so what points into nothing is old. */
-static int visit_link(csn_local *local, int dir_fd, const char *name, csn_error *err)
+static int visit_link(csn_local *local, csn_place *place, int dir_fd, const char *name,
+                      csn_error *err)
 {
+    csn_auto(fd) int box = -1;
     char id[CSN_ID_SIZE];
     ssize_t n = readlinkat(dir_fd, name, id, sizeof(id));
 
+    (void) place;
     (void) err;
     if (n != CSN_ID_SIZE - 1)
         return 0;
     id[n] = '\0';
-    if (!csn_is_hex(id, 32) || faccessat(local->boxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+    if (!csn_is_hex(id, 32) || (box = csn_claim_open(local, id)) != -ENOENT)
         return 0;
     return unlinkat(dir_fd, name, 0) == 0;
 }
@@ -182,12 +192,15 @@ static int visit_link(csn_local *local, int dir_fd, const char *name, csn_error 
 int csn_local_sweep(csn_local *local, bool is_thorough, uint32_t *ret_n, csn_error *err)
 {
     uint32_t n = 0, n_layers = 0;
-    int r = each_entry(local, "boxes", visit_box, &n, err);
+    int r = CSN_OK;
 
+    for (csn_place *place = local->places; r >= 0 && place < local->places + CSN_PLACES; place++) {
+        r = each_entry(local, place, place->boxes_fd, visit_box, &n, err);
+        if (is_thorough && r >= 0)
+            r = each_entry(local, place, place->ids_fd, visit_link, &n, err);
+    }
     if (is_thorough && r >= 0)
-        r = each_entry(local, "names", visit_link, &n, err);
-    if (is_thorough && r >= 0)
-        r = each_entry(local, "ids", visit_link, &n, err);
+        r = each_entry(local, NULL, local->names_fd, visit_link, &n, err);
     if (is_thorough && r >= 0)
         r = csn_layer_sweep(local->state_fd, NULL, NULL, &n_layers, err);
     if (ret_n)
