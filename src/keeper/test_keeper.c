@@ -102,6 +102,9 @@ static const char *make_state(void)
     for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
         make_dir(state, dirs[i]);
     make_base(state, "host/root");
+    char run[512];
+    snprintf(run, sizeof(run), "%s/run", state);
+    CHECK(symlink(".", run) == 0); /* ephemeral boxes lie with the others: one place to look at */
     return state;
 }
 
@@ -879,4 +882,27 @@ TEST(a_watched_disk_ends_what_overfills_it)
 
     start_box(&b, make_state(), 0);
     CHECK_INT(run(&b, "head -c 200000000 /dev/zero > /home/daytona/big; sleep 20", NULL, 0).ended, CSN_ENDED_DISK_FULL);
+}
+
+TEST(an_outbound_sandbox_has_a_link_and_no_private_neighbours)
+{
+    static box b;
+    char out[1024];
+
+    if (access("/usr/bin/slirp4netns", X_OK) < 0)
+        SKIP("slirp4netns is not installed");
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL | CSN_PLAN_OUTBOUND);
+    run(&b, "cat /proc/net/dev /etc/resolv.conf", out, sizeof(out));
+    CHECK(strstr(out, "tap0"));
+    CHECK(strstr(out, "nameserver 198.18.0.3"));
+    run(&b,
+        "for a in 10.0.0.1 192.168.1.1 169.254.169.254 100.64.0.1; do python3 -c \"import socket,sys\n"
+        "s=socket.socket()\ns.settimeout(2)\nprint(s.connect_ex((sys.argv[1],80)))\" $a; done",
+        out, sizeof(out));
+    for (const char *p = out; *p; p = strchr(p, '\n') + 1) {
+        int e = atoi(p);
+        CHECK(e == EHOSTUNREACH || e == ENETUNREACH || e == EACCES);
+    }
+    stop_box(&b, -1, true);
+    check_gone(&b);
 }
