@@ -1,6 +1,7 @@
 /* From a wish to a running sandbox, and from a stopped one to a running one. */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -152,13 +153,27 @@ static int hand_over(launch *l, csn_error *err)
     return CSN_OK;
 }
 
+/* Said here by name, before anything exists; one that goes meanwhile is the keeper's to report. */
+static int check_volumes(const csn_local *local, const csn_wish *wish, csn_error *err)
+{
+    char path[96];
+
+    for (size_t i = 0; i < wish->n_mounts; i++) {
+        (void) snprintf(path, sizeof(path), "volumes/%s/data", wish->mounts[i].volume); /* fits */
+        if (faccessat(local->state_fd, path, F_OK, 0) < 0)
+            return csn_fail_sys(err, -errno, "open volume '%s'", wish->mounts[i].volume);
+    }
+    return CSN_OK;
+}
+
 static int take_image(csn_local *local, csn_wish *wish, csn_error *err)
 {
     csn_auto(image_ref) csn_image_ref ref = CSN_IMAGE_REF_INIT;
     int r;
 
-    if (wish->layers) /* a fork: its layers are known */
-        return CSN_OK;
+    r = check_volumes(local, wish, err);
+    if (r < 0 || wish->layers) /* a fork: its layers are known */
+        return r;
     r = csn_image_resolve(local->state_fd, wish->image, &ref, err);
     if (r < 0)
         return r;
