@@ -1,10 +1,11 @@
 #!/bin/bash
 # A guided tour of caisson, on a state directory of its own: a minute, and nothing stays.
 set -uo pipefail
+exec 2>&1 # remarks in their place, also when the tour is recorded
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=${CSN_BUILD:-$here/../build}
 if [ ! -x "$build/caisson" ]; then
-    echo "tour: there is no $build/caisson yet: run ./demo" >&2
+    echo "tour: there is no $build/caisson yet: run ./demo"
     exit 1
 fi
 export PATH=$build:$PATH
@@ -42,7 +43,7 @@ cd "$here/tour" || exit 1
 say "1. Can this machine do it?"
 if ! caisson doctor -q >/dev/null 2>&1; then
     caisson doctor
-    echo "tour: 'caisson doctor' above says what is missing" >&2
+    echo "tour: 'caisson doctor' above says what is missing"
     exit 1
 fi
 echo "yes: every wall stands here ('caisson doctor' lists them)"
@@ -75,6 +76,7 @@ show sh -c "caisson run --json -- sh -c 'echo out; echo err >&2' | head -n 6"
 
 say "7. And nothing is left: no process, no mount, no file"
 show caisson ls -q
+printf '%s(and the layer the copy was made of, which no sandbox needs any more)%s\n' "$dim" "$off"
 show caisson gc
 
 say "The last word of every run is its receipt:"

@@ -146,8 +146,8 @@ static int print_text(csn_sandbox *box, const csn_sandbox_info *info)
         (void) csn_receipt_text(&receipt, receipt_text, sizeof(receipt_text));
         put_line(&out, "receipt", receipt_text);
     }
-    cli_table_cell(&table, "COMMAND"), cli_table_cell(&table, "ENDED");
-    cli_table_cell(&table, "AGE"), cli_table_cell(&table, "TEXT");
+    cli_table_cell(&table, "NUMBER"), cli_table_cell(&table, "ENDED");
+    cli_table_cell(&table, "AGE"), cli_table_cell(&table, "COMMAND");
     if (is_started)
         (void) csn_process_list(box, put_command_row, &table, NULL); /* gone meanwhile: none */
     if (table.n_cells > 4) {

@@ -56,7 +56,8 @@ see "… on a terminal of its own" "/dev/pts/"
 t resize-window -t s -x 90 -y 25
 type_line "clear; stty size"
 see "resizing is followed" "25 90"
-type_line "clear; sleep 600"
+type_line "clear; sh -c 'echo begun; exec sleep 600'"
+see "a command in it" "begun"
 t send-keys -t s C-c
 type_line "echo after-\$((40 + 2))"
 see "Ctrl-C goes inside" "after-42"
@@ -78,8 +79,8 @@ see "… which is gone" "box"
 # ---- a client that is told to go restores the terminal
 type_line "clear; caisson shell -q box"
 see "a shell again" "daytona@"
-pkill_target=$(pgrep -f "caisson shell -q box" | head -n 1)
-kill -TERM "$pkill_target"
+kill -TERM "$(pgrep -f -o "caisson shell -q box")"
+see "SIGTERM ends it" "host>"
 type_line "clear; restored"
 see "SIGTERM restores the terminal" "restored-2"
 

@@ -93,7 +93,8 @@ for pair in bash:caisson.bash zsh:_caisson fish:caisson.fish; do
     if caisson completion "${pair%%:*}" | cmp -s - "$CSN_SOURCE/completions/${pair#*:}"; then
         ok "completions/${pair#*:} is what 'completion ${pair%%:*}' prints"
     else
-        not_ok "completions/${pair#*:} is what 'completion ${pair%%:*}' prints"
+        not_ok "completions/${pair#*:} is what 'completion ${pair%%:*}' prints" \
+            "make it anew: build/caisson completion ${pair%%:*} > completions/${pair#*:}"
     fi
     if command -v "${pair%%:*}" >/dev/null; then
         is "${pair%%:*} can read it" "$("${pair%%:*}" -n "$CSN_SOURCE/completions/${pair#*:}" 2>&1)" ""
