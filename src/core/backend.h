@@ -165,5 +165,6 @@ int csn_local_open(csn_loop *loop, const char *state_dir, const char *libexec_di
 /* For images and volumes, which live in the local state directory. */
 int csn_local_state_fd(csn_backend *backend);
 const char *csn_local_libexec(csn_backend *backend);
+int csn_local_remove_tree(csn_backend *backend, const char *path, csn_error *err);
 
 #endif

@@ -202,6 +202,11 @@ csn_loop *csn_engine_loop(csn_engine *engine)
     return engine->loop;
 }
 
+int csn_engine_remove_tree(csn_engine *engine, const char *path, csn_error *err)
+{
+    return csn_local_remove_tree(engine->backend, path, err);
+}
+
 csn_list *csn_engine_jobs(csn_engine *engine)
 {
     return &engine->jobs;

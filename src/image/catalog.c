@@ -1,4 +1,5 @@
 /* The public verbs that look at images and take them away. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -135,6 +136,32 @@ static int check_idle(int state_fd, const char *name, csn_error *err)
     return CSN_OK;
 }
 
+/* Layers a sweep took the name of but couldn't remove: "root inside" wrote them with subordinate ids. */
+static void clear_gone(csn_engine *engine)
+{
+    csn_auto(fd) int alone = -1;
+    struct dirent *entry;
+    DIR *dir;
+    int fd;
+
+    if (csn_layers_hold_alone(csn_engine_state_fd(engine), &alone, NULL) < 0)
+        return; /* another time */
+    fd = openat(csn_engine_state_fd(engine), "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        csn_close(&fd);
+        return;
+    }
+    while ((entry = readdir(dir))) {
+        char path[320];
+
+        (void) snprintf(path, sizeof(path), "layers/%s", entry->d_name); /* fits */
+        if (csn_starts_with(entry->d_name, ".gone-"))
+            (void) csn_engine_remove_tree(engine, path, NULL); /* another time, then */
+    }
+    (void) closedir(dir); /* only read from */
+}
+
 int csn_image_remove(csn_engine *engine, const char *name, csn_error *err)
 {
     csn_auto(image_record) csn_image_record rec = CSN_IMAGE_RECORD_INIT;
@@ -153,8 +180,9 @@ int csn_image_remove(csn_engine *engine, const char *name, csn_error *err)
     r = check_idle(state_fd, name, err);
     if (r == CSN_OK)
         r = drop_record(state_fd, name, err);
-    if (r == CSN_OK)
-        (void) csn_layer_sweep(state_fd, NULL, NULL, NULL,
-                               NULL); /* what stays goes with a later one */
+    if (r == CSN_OK) { /* what stays goes with a later sweep */
+        (void) csn_layer_sweep(state_fd, NULL, NULL, NULL, NULL);
+        clear_gone(engine);
+    }
     return r;
 }

@@ -20,6 +20,10 @@ csn_engine_libexec(csn_engine *engine); /* directory of caisson-keeper and caiss
 /* Runs the loop until *is_done; CSN_E_CANCELLED after csn_engine_interrupt(). */
 int csn_engine_wait(csn_engine *engine, const bool *is_done, csn_error *err);
 
+/* Removes a tree below the state directory whose files may belong to ids that aren't ours (without privilege, after "root
+ * inside" wrote there). Waits. */
+int csn_engine_remove_tree(csn_engine *engine, const char *path, csn_error *err);
+
 /* Started work that must be given up before the engine's loop goes. csn_engine_free() takes each job out of the list
  * and calls cancel(), which ends it (its `done` runs, with CSN_E_CANCELLED) before it returns. */
 typedef struct csn_job {

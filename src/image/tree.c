@@ -15,7 +15,7 @@
 
 /* Each level holds a descriptor. What lies deeper is moved up to the top and taken from there, so a tree of any depth
  * needs no more. */
-enum { DEPTH_MAX = 48 };
+enum { DEPTH_MAX = 48, TRIES_MAX = 16 };
 
 static void dir_auto(DIR **dir)
 {
@@ -146,7 +146,7 @@ static int empty_dir(int top, int fd, unsigned depth)
 int csn_tree_remove(int dirfd, const char *name)
 {
     csn_auto(fd) int top = -1;
-    int r;
+    int r, n_tries = 0;
 
     if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
         return 0;
@@ -155,9 +155,9 @@ int csn_tree_remove(int dirfd, const char *name)
     top = open_to_empty(dirfd, name);
     if (top < 0)
         return top == -ENOENT ? 0 : top;
-    do { /* again, as long as deep parts were moved up here */
+    do { /* again, as long as deep parts were moved up here or a listing skipped what moved meanwhile */
         r = empty_dir(top, top, 0);
-        if (r < 0)
+        if (r < 0 && (r != -ENOTEMPTY || ++n_tries > TRIES_MAX))
             return r;
         r = unlinkat(dirfd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
         if (r == -ENOTEMPTY && lseek(top, 0, SEEK_SET) < 0)

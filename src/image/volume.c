@@ -184,13 +184,27 @@ int csn_volume_inspect(csn_engine *engine, const char *name, csn_volume_fn fn, v
     return CSN_OK;
 }
 
-static int drop_volume(int state_fd, const char *name, csn_error *err)
+/* What its own sandboxes wrote with subordinate ids, only a helper can remove. */
+static int remove_files(csn_engine *engine, int volumes_fd, const char *gone, csn_error *err)
+{
+    char path[96];
+    int r;
+
+    r = csn_tree_remove(volumes_fd, gone);
+    if (r == -EACCES || r == -EPERM) {
+        (void) snprintf(path, sizeof(path), "volumes/%s", gone); /* fits */
+        return csn_engine_remove_tree(engine, path, err);
+    }
+    return r < 0 ? csn_fail_sys(err, r, "remove its files") : CSN_OK;
+}
+
+static int drop_volume(csn_engine *engine, const char *name, csn_error *err)
 {
     csn_auto(fd) int volumes_fd = -1;
     char gone[48], id[33];
     int r;
 
-    volumes_fd = openat(state_fd, "volumes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    volumes_fd = openat(csn_engine_state_fd(engine), "volumes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     r = volumes_fd < 0 ? -errno : csn_layer_new_id(id);
     if (r < 0)
         return csn_fail_sys(err, r, "remove volume '%s'", name);
@@ -198,14 +212,14 @@ static int drop_volume(int state_fd, const char *name, csn_error *err)
     r = csn_tree_rename(volumes_fd, name, volumes_fd, gone);
     if (r < 0)
         return csn_fail_sys(err, r, "remove volume '%s'", name);
-    r = csn_tree_remove(volumes_fd, gone);
-    return r < 0 ? csn_fail_sys(err, r, "remove the files of volume '%s'", name) : CSN_OK;
+    r = remove_files(engine, volumes_fd, gone, err);
+    return r < 0 ? csn_fail_in(err, r, "remove volume '%s'", name) : CSN_OK;
 }
 
 int csn_volume_remove(csn_engine *engine, const char *name, csn_error *err)
 {
     csn_auto(fd) int alone = -1; /* so that no sandbox with it is being made */
-    csn_volume_info info;
+    csn_volume_info info = { .n_users = 0 };
     int r, state_fd;
 
     r = csn_engine_check_handle(engine, err);
@@ -223,5 +237,5 @@ int csn_volume_remove(csn_engine *engine, const char *name, csn_error *err)
         return csn_fail(err, CSN_E_BUSY, "volume '%s' is mounted by %u sandbox%s: delete %s first",
                         name, info.n_users, info.n_users == 1 ? "" : "es",
                         info.n_users == 1 ? "it" : "them");
-    return drop_volume(state_fd, name, err);
+    return drop_volume(engine, name, err);
 }

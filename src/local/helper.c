@@ -189,8 +189,16 @@ static void on_removed(int result, const csn_error *err, void *user)
         rm->err = *err;
 }
 
-/* Waits in a loop of its own, so that nobody else's completions run in the middle of a sweep. */
 int csn_helper_remove(csn_local *local, const char *id, csn_error *err)
+{
+    char target[64];
+
+    (void) snprintf(target, sizeof(target), "boxes/%.32s/disk", id); /* fits */
+    return csn_helper_remove_tree(local, target, err);
+}
+
+/* Waits in a loop of its own, so that nobody else's completions run in the middle of a sweep. */
+int csn_helper_remove_tree(csn_local *local, const char *target, csn_error *err)
 {
     csn_auto(loop) csn_loop *loop = NULL;
     csn_loop *outer = local->base.loop;
@@ -198,14 +206,11 @@ int csn_helper_remove(csn_local *local, const char *id, csn_error *err)
     csn_wish wish = { .id_index = -1 };
     helper *h = NULL;
     removal rm = { 0 };
-    char target[64];
     csn_plan plan;
     int r = csn_loop_new(&loop);
 
     if (r < 0)
-        return csn_fail_sys(err, r, "remove the files of sandbox '%s'", id);
-    (void) snprintf(wish.id, sizeof(wish.id), "%.32s", id);          /* fits */
-    (void) snprintf(target, sizeof(target), "boxes/%.32s/disk", id); /* fits */
+        return csn_fail_sys(err, r, "remove '%s'", target);
     csn_plan_of(local, &wish, CSN_PLAN_REMOVE, &plan);
     plan.name = "";
     plan.target = target;
@@ -217,7 +222,7 @@ int csn_helper_remove(csn_local *local, const char *id, csn_error *err)
         if (rm.is_done || (r >= 0 && !csn_deadline_passed(deadline)))
             continue;
         free_helper(h);
-        return csn_fail(err, CSN_E_TIMEOUT, "remove the files of sandbox '%s'", id);
+        return csn_fail(err, CSN_E_TIMEOUT, "remove '%s'", target);
     }
     if (r >= 0 && rm.result < 0) {
         if (err)
@@ -225,4 +230,9 @@ int csn_helper_remove(csn_local *local, const char *id, csn_error *err)
         r = rm.result;
     }
     return r < 0 ? r : CSN_OK;
+}
+
+int csn_local_remove_tree(csn_backend *backend, const char *path, csn_error *err)
+{
+    return csn_helper_remove_tree(csn_container_of(backend, csn_local, base), path, err);
 }

@@ -8,6 +8,9 @@
 /* Removes boxes/<id>/disk and waits for it. */
 int csn_helper_remove(csn_local *local, const char *id, csn_error *err);
 
+/* The same for any tree below the state directory. */
+int csn_helper_remove_tree(csn_local *local, const char *target, csn_error *err);
+
 /* Copies the upper layers in `source_fd` to layers/<layer>; `userns_fd` may be -1. */
 int csn_helper_copy_start(csn_local *local, const csn_wish *wish, const char *layer, int source_fd,
                           int userns_fd, csn_done_fn done, void *user, csn_error *err);

@@ -268,7 +268,7 @@ static int take_mark(csn_writer *w, const char *last)
 int csn_writer_dir(csn_writer *w, const char *name, const csn_meta *meta, csn_error *err)
 {
     char path[CSN_ENTRY_PATH_MAX];
-    const char *last;
+    const char *last = "";
     struct stat st;
     int r;
 
@@ -298,7 +298,7 @@ int csn_writer_symlink(csn_writer *w, const char *name, const char *target, cons
                        csn_error *err)
 {
     char path[CSN_ENTRY_PATH_MAX];
-    const char *last;
+    const char *last = "";
     int r;
 
     r = locate(w, name, path, &last, err);
@@ -372,7 +372,7 @@ int csn_writer_begin_file(csn_writer *w, const char *name, int64_t size, int *re
                           csn_error *err)
 {
     char path[CSN_ENTRY_PATH_MAX];
-    const char *last;
+    const char *last = "";
     int r, fd;
 
     r = locate(w, name, path, &last, err);
@@ -434,7 +434,7 @@ int csn_writer_open_dir(csn_writer *w, const char *name)
 {
     char path[CSN_ENTRY_PATH_MAX];
     csn_auto(fd) int parent = -1;
-    const char *last;
+    const char *last = "";
     int r;
 
     r = csn_entry_path(name, (size_t) w->budget->max_depth, path);
