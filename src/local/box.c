@@ -194,8 +194,10 @@ static csn_state state_without_keeper(csn_local_box *box)
         return CSN_STATE_CREATING;
     has_keeper = csn_box_has_keeper(box->dir_fd);
     csn_box_unlock(box->dir_fd);
-    if (has_keeper)
+    if (has_keeper) {
+        box->base.keeper_pid = csn_box_keeper_pid(box->dir_fd);
         return CSN_STATE_STARTED;
+    }
     return wish->is_ephemeral || wish->phase == CSN_PHASE_CREATING ? CSN_STATE_DELETED
                                                                    : CSN_STATE_STOPPED;
 }
@@ -274,6 +276,9 @@ int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)
     }
     if (csn_conn_is_open(&box->conn))
         return CSN_OK;
+    if (box->base.state == CSN_STATE_STARTED)
+        return csn_fail(err, CSN_E_STATE, "%s: sandbox '%s' is attached to another program", verb,
+                        box->base.wish.id);
     return csn_fail(err, CSN_E_STATE, "%s: sandbox '%s' is %s", verb, box->base.wish.id,
                     csn_state_name(box->base.state));
 }

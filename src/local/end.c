@@ -104,6 +104,27 @@ static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_done_fn
     return CSN_OK;
 }
 
+/* No keeper answers: with the directory's lock, end one that has no door, and remove the box if wished. */
+static int end_unreachable(csn_local_box *box, bool is_delete, csn_error *err)
+{
+    int r = csn_box_lock(box->dir_fd, true);
+
+    if (r == -ENOENT) {
+        box->base.state = CSN_STATE_DELETED;
+        return CSN_OK;
+    }
+    if (r < 0)
+        return csn_fail(err, CSN_E_BUSY, "sandbox '%s' is being changed by somebody else",
+                        box->base.wish.id);
+    r = csn_box_has_keeper(box->dir_fd) ? csn_box_kill_keeper(box, err) : CSN_OK;
+    if (r >= 0 && is_delete)
+        r = csn_box_remove(csn_local_of(&box->base), &box->base.wish, box->dir_fd, err);
+    csn_box_unlock(box->dir_fd);
+    if (r >= 0)
+        box->base.state = is_delete ? CSN_STATE_DELETED : CSN_STATE_STOPPED;
+    return r;
+}
+
 int csn_local_stop(csn_box *base, int grace_ms, csn_done_fn done, void *user, csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
@@ -113,27 +134,12 @@ int csn_local_stop(csn_box *base, int grace_ms, csn_done_fn done, void *user, cs
         return csn_fail(err, CSN_E_STATE, "stop sandbox '%s': it is being started", base->wish.id);
     if ((r = find_keeper(box, err)) < 0)
         return r;
-    if (!csn_conn_is_open(&box->conn))
-        return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
-    return ask_end(box, grace_ms, base->wish.is_ephemeral, done, user, err);
-}
-
-static int delete_stopped(csn_local_box *box, csn_error *err)
-{
-    int r = csn_box_lock(box->dir_fd, true);
-
-    if (r == -ENOENT) {
-        box->base.state = CSN_STATE_DELETED;
-        return CSN_OK;
-    }
-    if (r < 0)
-        return csn_fail(err, CSN_E_BUSY, "delete sandbox '%s': it is being changed by somebody else",
-                        box->base.wish.id);
-    r = csn_box_remove(csn_local_of(&box->base), &box->base.wish, box->dir_fd, err);
-    csn_box_unlock(box->dir_fd);
-    if (r >= 0)
-        box->base.state = CSN_STATE_DELETED;
-    return r;
+    if (csn_conn_is_open(&box->conn))
+        return ask_end(box, grace_ms, base->wish.is_ephemeral, done, user, err);
+    if (base->state == CSN_STATE_STARTED &&
+        (r = end_unreachable(box, base->wish.is_ephemeral, err)) < 0)
+        return r;
+    return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
 }
 
 int csn_local_delete(csn_box *base, csn_done_fn done, void *user, csn_error *err)
@@ -149,7 +155,7 @@ int csn_local_delete(csn_box *base, csn_done_fn done, void *user, csn_error *err
         return r;
     if (csn_conn_is_open(&box->conn))
         return ask_end(box, -1, true, done, user, err);
-    if (base->state != CSN_STATE_DELETED && (r = delete_stopped(box, err)) < 0)
+    if (base->state != CSN_STATE_DELETED && (r = end_unreachable(box, true, err)) < 0)
         return r;
     return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
 }

@@ -91,7 +91,7 @@ static void list_one(csn_local *local, const char *id, csn_sandbox_list_fn fn, v
     if (!look_at(local, id, &wish, &state))
         return;
     csn_wish_info(&wish, state, &info);
-    fn(&info, user);
+    fn(&info, user); /* without pids: whoever wants them inspects */
 }
 
 static int list_place(csn_local *local, int boxes_fd, csn_sandbox_list_fn fn, void *user)

@@ -118,6 +118,10 @@ bool csn_box_has_keeper(int dir_fd);
 int csn_box_remove(csn_local *local, const csn_wish *wish, int dir_fd, csn_error *err);
 int csn_local_sweep(csn_local *local, bool is_thorough, uint32_t *ret_n, csn_error *err);
 
+/* foreign.c. The second wants the directory's lock. */
+pid_t csn_box_keeper_pid(int dir_fd); /* 0: none, or out of sight */
+int csn_box_kill_keeper(csn_local_box *box, csn_error *err);
+
 /* keeper.c */
 int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err);
 void csn_keeper_stock(csn_local *local); /* spares up to the wished number */

@@ -131,19 +131,24 @@ const char *ending(const csn_run_result *result)
     return text;
 }
 
-int count_entries(const char *part)
+static int count_in(const char *place, const char *part)
 {
     char path[600];
     int n = 0;
 
-    (void) snprintf(path, sizeof(path), "%s/%s", the_state(), part);
+    (void) snprintf(path, sizeof(path), "%s/%s%s", the_state(), place, part);
     DIR *dir = opendir(path);
     if (!dir)
-        return -1;
+        return 0;
     for (struct dirent *e; (e = readdir(dir));)
         n += e->d_name[0] != '.';
     closedir(dir);
     return n;
+}
+
+int count_entries(const char *part)
+{
+    return count_in("", part) + count_in("run/", part);
 }
 
 static const char *wanted_id;

@@ -261,6 +261,26 @@ TEST(kill_9_of_the_keeper_loses_the_sandbox_and_nothing_else)
     CHECK_INT(count_entries("ids"), 0);
 }
 
+TEST(an_attached_sandbox_can_be_deleted_by_anybody_but_used_only_by_its_owner)
+{
+    csn_sandbox *box = an_ephemeral(.name = "theirs"), *seen = NULL;
+    csn_engine *other = another_engine();
+    csn_process_options o = { .size = sizeof(o), .shell = "true" };
+    csn_sandbox_info info;
+    csn_run_result r;
+
+    OK(csn_sandbox_open(other, "theirs", &seen, err));
+    OK(csn_sandbox_inspect(seen, &info, err));
+    CHECK_INT(info.state, CSN_STATE_STARTED);
+    FAILS(csn_run(seen, &o, &r, err), CSN_E_STATE);
+    CHECK_STR(ending(sh(box, "true")), "exit 0");
+    OK(csn_sandbox_delete(seen, err));
+    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(state_of(box), CSN_STATE_DELETED);
+    csn_sandbox_free(seen);
+    csn_engine_free(other);
+}
+
 static bool is_swept(void *user)
 {
     (void) user;

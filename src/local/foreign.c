@@ -1,0 +1,74 @@
+/* Sandboxes attached to another program: their keepers have no door, but a lock, and the kernel says who holds it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "local/local.h"
+
+enum { LOCKS_MAX = 16 << 20, KILL_WAIT_MS = 5000 };
+
+/* "12: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF" */
+static pid_t holder_in(csn_str line, const struct stat *st)
+{
+    unsigned major_number, minor_number;
+    unsigned long long inode;
+    char text[128], kind[16];
+    int pid;
+
+    if (csn_str_copy(text, sizeof(text), line) < 0)
+        return 0;
+    if (sscanf(text, "%*[^:]: %15s %*s WRITE %d %x:%x:%llu", kind, &pid, &major_number, &minor_number,
+               &inode) != 5)
+        return 0;
+    if (strcmp(kind, "FLOCK") != 0 || inode != st->st_ino || major_number != major(st->st_dev) ||
+        minor_number != minor(st->st_dev))
+        return 0;
+    return pid;
+}
+
+pid_t csn_box_keeper_pid(int dir_fd)
+{
+    csn_auto(buf) csn_buf locks = CSN_BUF_INIT;
+    struct stat st;
+    pid_t pid = 0;
+
+    if (fstatat(dir_fd, "lock", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        csn_read_file(AT_FDCWD, "/proc/locks", &locks, LOCKS_MAX) < 0)
+        return 0;
+    csn_str rest = csn_str_n(locks.data, locks.len), line;
+    while (pid <= 0 && csn_str_split(&rest, '\n', &line))
+        pid = holder_in(line, &st);
+    return pid > 0 ? pid : 0;
+}
+
+/* The number is looked up again once it is pinned by a descriptor: it can't have changed hands in between. */
+int csn_box_kill_keeper(csn_local_box *box, csn_error *err)
+{
+    const char *id = box->base.wish.id;
+    pid_t pid = csn_box_keeper_pid(box->dir_fd);
+    csn_auto(fd) int pidfd = pid > 0 ? (int) syscall(SYS_pidfd_open, pid, 0) : -1;
+    struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+    if (pidfd < 0 || csn_box_keeper_pid(box->dir_fd) != pid) {
+        if (!csn_box_has_keeper(box->dir_fd))
+            return CSN_OK; /* it went by itself */
+        return csn_fail(err, CSN_E_BUSY, "sandbox '%s' is attached to another program that can't be reached",
+                        id);
+    }
+    if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+        return csn_fail_sys(err, -errno, "end the keeper of sandbox '%s'", id);
+    if (poll(&p, 1, KILL_WAIT_MS) <= 0)
+        return csn_fail(err, CSN_E_TIMEOUT, "the keeper of sandbox '%s' does not end", id);
+    return CSN_OK;
+}

@@ -1,0 +1,103 @@
+/* run/: where ephemeral sandboxes have their directories. A link of the private state directory to a directory in memory
+ * that is ours alone; the name is random, so nobody can have been there before us, and the link is the only way to it.
+ * Memory is lost when the machine restarts, and so are ephemeral sandboxes: the link then points into nothing and is made
+ * anew. Without a file system in memory run/ is an ordinary directory, which is slower and nothing else. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "local/local.h"
+
+enum { PATH_SIZE = 256 };
+
+static bool is_in_memory(const char *dir)
+{
+    struct statfs fs;
+
+    return statfs(dir, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC) &&
+           access(dir, W_OK | X_OK) == 0;
+}
+
+/* A new directory below one of the places where systems keep memory, or an empty path. */
+static int make_in_memory(char path[PATH_SIZE])
+{
+    const char *const dirs[] = { secure_getenv("XDG_RUNTIME_DIR"), "/run", "/dev/shm" };
+    char word[24];
+    int r = csn_id_hex(word, 8);
+
+    path[0] = '\0';
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(dirs); i++) {
+        if (!dirs[i] || dirs[i][0] != '/' || strlen(dirs[i]) > PATH_SIZE / 2 || !is_in_memory(dirs[i]))
+            continue;
+        (void) snprintf(path, PATH_SIZE, "%s/caisson-%s", dirs[i], word); /* fits */
+        if (mkdir(path, 0700) == 0)
+            return 0;
+        path[0] = '\0';
+    }
+    return r;
+}
+
+static bool is_ours(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 077) == 0;
+}
+
+/* 1: run/ leads to a directory of ours. */
+static int is_there(int state_fd)
+{
+    csn_auto(fd) int fd = openat(state_fd, "run", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd >= 0 && is_ours(fd);
+}
+
+static int point_to(int state_fd, const char *path)
+{
+    if (unlinkat(state_fd, "run", 0) < 0 && errno != ENOENT)
+        return -errno;
+    if (path[0] == '\0')
+        return mkdirat(state_fd, "run", 0700) < 0 ? -errno : 0;
+    return symlinkat(path, state_fd, "run") < 0 ? -errno : 0;
+}
+
+static int make_run(int state_fd)
+{
+    char path[PATH_SIZE];
+    int r = csn_fault_as("mkdir", ENOSPC);
+
+    if (r == 0)
+        r = make_in_memory(path);
+    if (r < 0)
+        return r;
+    r = point_to(state_fd, path);
+    if (r < 0 && path[0])
+        (void) rmdir(path); /* just made, and empty */
+    return r;
+}
+
+/* Only one engine may do this at a time, or one would lose its boxes to the other's link. */
+int csn_run_prepare(int state_fd)
+{
+    int r = flock(state_fd, LOCK_EX) < 0 ? -errno : 0;
+
+    if (r == 0 && !is_there(state_fd))
+        r = make_run(state_fd);
+    if (r == 0 && mkdirat(state_fd, "run/ids", 0700) < 0 && errno != EEXIST)
+        r = -errno;
+    if (r == 0 && mkdirat(state_fd, "run/boxes", 0700) < 0 && errno != EEXIST)
+        r = -errno;
+    (void) flock(state_fd, LOCK_UN); /* closing would do it, too */
+    return r;
+}
