@@ -78,7 +78,9 @@ void csn_reply_done(csn_client *client, uint32_t seq, int64_t value)
 {
     const csn_done done = { .value = value };
 
-    csn_reply(client, &(csn_out){ .type = CSN_FRAME_DONE, .seq = seq, .fixed = &done, .fixed_len = sizeof(done) });
+    csn_reply(client,
+              &(csn_out){
+                  .type = CSN_FRAME_DONE, .seq = seq, .fixed = &done, .fixed_len = sizeof(done) });
 }
 
 static csn_wire_error to_wire(const csn_error *err)
@@ -93,7 +95,9 @@ void csn_reply_error(csn_client *client, uint32_t seq, const csn_error *err)
 {
     const csn_wire_error w = to_wire(err);
 
-    csn_reply(client, &(csn_out){ .type = CSN_FRAME_ERROR, .seq = seq, .fixed = &w, .fixed_len = sizeof(w) });
+    csn_reply(
+        client,
+        &(csn_out){ .type = CSN_FRAME_ERROR, .seq = seq, .fixed = &w, .fixed_len = sizeof(w) });
 }
 
 void csn_frame_error(int fd, uint32_t seq, const csn_error *err)
@@ -171,8 +175,8 @@ static void on_client(csn_source *src, uint32_t events, void *user)
         csn_client_drop(client);
         return;
     }
-    r = csn_frame_recv(client->fd, csn_frame_bytes, sizeof(csn_frame_bytes), CSN_SAID_BY_CLIENT, MSG_DONTWAIT,
-                       &msg);
+    r = csn_frame_recv(client->fd, csn_frame_bytes, sizeof(csn_frame_bytes), CSN_SAID_BY_CLIENT,
+                       MSG_DONTWAIT, &msg);
     if (r == -EAGAIN)
         return;
     if (r <= 0)
@@ -238,7 +242,8 @@ static int bind_socket(csn_keeper *k)
     mode_t before;
     int r;
 
-    (void) snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/sock", k->box_fd); /* fits */
+    (void) snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/sock",
+                    k->box_fd); /* fits */
     if (unlinkat(k->box_fd, "sock", 0) < 0 && errno != ENOENT)
         return -errno;
     k->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -14,13 +14,13 @@ enum { TEXT_MAX = 4096 };
 
 csn_command *csn_command_find(csn_keeper *k, uint32_t number, bool or_ended)
 {
-    csn_list_foreach(node, &k->commands) {
+    csn_list_foreach (node, &k->commands) {
         csn_command *cmd = csn_list_entry(node, csn_command, link);
         if (cmd->state.process == number)
             return cmd;
     }
     if (or_ended)
-        csn_list_foreach(node, &k->ended) {
+        csn_list_foreach (node, &k->ended) {
             csn_command *cmd = csn_list_entry(node, csn_command, link);
             if (cmd->state.process == number)
                 return cmd;
@@ -85,7 +85,8 @@ void csn_command_kill(csn_command *cmd, csn_ending reason)
         cmd->reason = reason;
     csn_link_kill(k, cmd->state.process, SIGKILL, true);
     if (!cmd->kill_timer.loop &&
-        csn_timer_set(k->loop, &cmd->kill_timer, csn_deadline_in_ms(CSN_KILL_WAIT_MS), on_kill_late, cmd) < 0)
+        csn_timer_set(k->loop, &cmd->kill_timer, csn_deadline_in_ms(CSN_KILL_WAIT_MS), on_kill_late,
+                      cmd) < 0)
         csn_end_now(k, cmd->reason);
 }
 
@@ -111,12 +112,14 @@ static int check_spawn(const csn_keeper *k, const csn_spawn *spawn, size_t n_fds
     if ((spawn->fds & ~allowed) || n_fds != (size_t) __builtin_popcount(spawn->fds))
         return csn_fail(err, CSN_E_PROTOCOL, "the command's descriptors don't fit its kind");
     if (spawn->flags & CSN_SPAWN_CHANNEL &&
-        (spawn->flags & (CSN_SPAWN_BACKGROUND | CSN_SPAWN_PTY | CSN_SPAWN_STDIN_PIPE)) != CSN_SPAWN_BACKGROUND)
+        (spawn->flags & (CSN_SPAWN_BACKGROUND | CSN_SPAWN_PTY | CSN_SPAWN_STDIN_PIPE)) !=
+            CSN_SPAWN_BACKGROUND)
         return csn_fail(err, CSN_E_PROTOCOL, "a channel is for plain background commands");
     if (spawn->flags & CSN_SPAWN_ROOT && !(k->plan.flags & CSN_PLAN_ROOT_INSIDE))
         return csn_fail(err, CSN_E_DENIED, "root inside is not allowed in this sandbox");
     if (spawn->kind == CSN_SPAWN_EXEC && k->n_running >= CSN_PROCESS_MAX)
-        return csn_fail(err, CSN_E_LIMIT, "%d commands are running, more are not allowed", CSN_PROCESS_MAX);
+        return csn_fail(err, CSN_E_LIMIT, "%d commands are running, more are not allowed",
+                        CSN_PROCESS_MAX);
     return CSN_OK;
 }
 
@@ -138,8 +141,9 @@ static csn_init_spawn for_init(const csn_spawn *spawn, uint32_t process)
 
 static int fail_link(csn_error *err, int r)
 {
-    return r == -EAGAIN ? csn_fail(err, CSN_E_BUSY, "the sandbox does not take more commands at present")
-                        : csn_fail_sys(err, r, "pass the command to init");
+    return r == -EAGAIN
+               ? csn_fail(err, CSN_E_BUSY, "the sandbox does not take more commands at present")
+               : csn_fail_sys(err, r, "pass the command to init");
 }
 
 /* A file worker answers its client itself; nothing is remembered here. */
@@ -147,7 +151,8 @@ static int spawn_files(csn_client *client, const csn_spawn *spawn, csn_msg *msg,
 {
     const csn_init_spawn init = for_init(spawn, 0);
     const csn_started answer = { .process = 0 };
-    int r = csn_link_spawn(client->k, &init, csn_msg_rest(msg, sizeof(*spawn)), msg->fds, msg->n_fds);
+    int r =
+        csn_link_spawn(client->k, &init, csn_msg_rest(msg, sizeof(*spawn)), msg->fds, msg->n_fds);
 
     if (r < 0)
         return fail_link(err, r);
@@ -174,7 +179,8 @@ static csn_command *new_command(csn_client *client, const csn_spawn *spawn, uint
     cmd->denied_at_start = k->n_fork_denied;
     cmd->disk_at_start = csn_disk_used(k);
     cmd->state = (csn_process_state){
-        .flags = spawn->flags | (spawn->flags & CSN_SPAWN_PTY ? (uint32_t) CSN_SPAWN_BACKGROUND : 0u),
+        .flags =
+            spawn->flags | (spawn->flags & CSN_SPAWN_PTY ? (uint32_t) CSN_SPAWN_BACKGROUND : 0u),
         .started_ms = csn_wall_ms(),
         .timeout_ms = spawn->timeout_ms > 0 ? spawn->timeout_ms : -1,
         .output_bytes = spawn->output_bytes,
@@ -224,8 +230,8 @@ static int spawn_command(csn_client *client, const csn_spawn *spawn, csn_msg *ms
     cmd->state.process = ++k->last_command;
     r = pass_command(cmd, &init, msg, err);
     if (r == CSN_OK && spawn->timeout_ms > 0) {
-        int e = csn_timer_set(k->loop, &cmd->deadline_timer, csn_deadline_in_ms(spawn->timeout_ms), on_deadline,
-                              cmd);
+        int e = csn_timer_set(k->loop, &cmd->deadline_timer, csn_deadline_in_ms(spawn->timeout_ms),
+                              on_deadline, cmd);
         if (e < 0)
             r = csn_fail_sys(err, e, "set the time-out");
     }
@@ -284,9 +290,9 @@ void csn_command_signal(csn_client *client, uint32_t seq, const csn_signal *sig)
 
 static void answer_waiters(csn_command *cmd)
 {
-    csn_list_foreach(c, &cmd->k->clients) {
+    csn_list_foreach (c, &cmd->k->clients) {
         csn_client *client = csn_list_entry(c, csn_client, link);
-        csn_list_foreach(node, &client->waiters) {
+        csn_list_foreach (node, &client->waiters) {
             csn_waiter *w = csn_list_entry(node, csn_waiter, link);
             if (w->process != cmd->state.process ||
                 (!cmd->state.ended && (w->log_offset < 0 || cmd->state.log_bytes <= w->log_offset)))
@@ -375,7 +381,8 @@ void csn_commands_end_all(csn_keeper *k, csn_ending ending)
             csn_command_finish(cmd, cmd->reason ? cmd->reason : ending, -1, 0);
             continue;
         }
-        (void) csn_fail(&err, CSN_E_LOST, "the sandbox ended before '%.100s' was started", cmd->text);
+        (void) csn_fail(&err, CSN_E_LOST, "the sandbox ended before '%.100s' was started",
+                        cmd->text);
         if (cmd->owner)
             csn_reply_error(cmd->owner, cmd->spawn_seq, &err);
         csn_command_finish(cmd, CSN_ENDED_RUNNING, 0, 0);
@@ -393,7 +400,7 @@ void csn_commands_free_all(csn_keeper *k)
 /* R28: attached commands end with whoever reads them; background ones live on. */
 void csn_commands_client_gone(csn_keeper *k, csn_client *client)
 {
-    csn_list_foreach(node, &k->commands) {
+    csn_list_foreach (node, &k->commands) {
         csn_command *cmd = csn_list_entry(node, csn_command, link);
         if (cmd->owner != client)
             continue;
@@ -401,7 +408,7 @@ void csn_commands_client_gone(csn_keeper *k, csn_client *client)
         if (!cmd->log && !k->is_ending)
             csn_command_kill(cmd, CSN_ENDED_KILLED);
     }
-    csn_list_foreach(node, &k->ended) {
+    csn_list_foreach (node, &k->ended) {
         csn_command *cmd = csn_list_entry(node, csn_command, link);
         if (cmd->owner == client)
             cmd->owner = NULL;

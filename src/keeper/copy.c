@@ -34,7 +34,7 @@ enum { NAMES_MAX = 256 << 20, DEPTH_MAX = 10000 };
 
 struct level {
     struct level *up;
-    int src, dst;  /* -1 on levels far up: opened again through ".." when the walk returns */
+    int src, dst; /* -1 on levels far up: opened again through ".." when the walk returns */
     struct stat st;
     csn_buf names; /* each with its NUL */
     size_t at;
@@ -113,7 +113,8 @@ static int dress_by_name(const struct copying *c, int dir, const char *name, con
 
 /* --- one entry ---------------------------------------------------------------------------------------------------- */
 
-static int copy_symlink(const struct copying *c, const struct level *l, const char *name, const struct stat *st)
+static int copy_symlink(const struct copying *c, const struct level *l, const char *name,
+                        const struct stat *st)
 {
     char target[4096];
     ssize_t n = readlinkat(l->src, name, target, sizeof(target));
@@ -124,7 +125,8 @@ static int copy_symlink(const struct copying *c, const struct level *l, const ch
     return symlinkat(target, l->dst, name) < 0 ? -errno : dress_by_name(c, l->dst, name, st);
 }
 
-static int copy_node(const struct copying *c, const struct level *l, const char *name, const struct stat *st)
+static int copy_node(const struct copying *c, const struct level *l, const char *name,
+                     const struct stat *st)
 {
     bool is_whiteout = S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 
@@ -135,7 +137,8 @@ static int copy_node(const struct copying *c, const struct level *l, const char 
     return dress_by_name(c, l->dst, name, st);
 }
 
-static int copy_regular(struct copying *c, const struct level *l, const char *name, const struct stat *st)
+static int copy_regular(struct copying *c, const struct level *l, const char *name,
+                        const struct stat *st)
 {
     csn_auto(fd) int src = -1, dst = -1;
     int r;
@@ -298,7 +301,8 @@ int csn_tree_copy(int src_fd, int dst_fd, csn_copy_ids ids)
 
 static int copy_part(csn_keeper *k, int src, int dst, const char *part, csn_error *err)
 {
-    const csn_copy_ids ids = { (uint32_t) k->plan.id_base, k->plan.id_base > 0 ? CSN_INSIDE_IDS : 0 };
+    const csn_copy_ids ids = { (uint32_t) k->plan.id_base,
+                               k->plan.id_base > 0 ? CSN_INSIDE_IDS : 0 };
     char path[32];
     csn_auto(fd) int from = -1, to = -1;
     int r;
@@ -306,7 +310,8 @@ static int copy_part(csn_keeper *k, int src, int dst, const char *part, csn_erro
     (void) snprintf(path, sizeof(path), "%s/upper", part); /* root or usr: fits */
     from = openat(src, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (from < 0)
-        return errno == ENOENT ? CSN_OK : csn_fail_sys(err, -errno, "open the sandbox's '%s'", path);
+        return errno == ENOENT ? CSN_OK
+                               : csn_fail_sys(err, -errno, "open the sandbox's '%s'", path);
     if (mkdirat(dst, part, 0700) < 0)
         return csn_fail_sys(err, -errno, "make '%s' in layer '%s'", part, k->plan.target);
     to = openat(dst, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -343,8 +348,8 @@ int csn_copy_run(csn_keeper *k, csn_msg *msg, csn_error *err)
     if (src < 0)
         return csn_fail(err, CSN_E_PROTOCOL, "a copy needs the descriptor of its source");
     /* A bare name is a layer's; other places below the state directory are named in full. */
-    if (snprintf(target, sizeof(target), "%s%s", strchr(k->plan.target, '/') ? "" : "layers/", k->plan.target) >=
-        (int) sizeof(target))
+    if (snprintf(target, sizeof(target), "%s%s", strchr(k->plan.target, '/') ? "" : "layers/",
+                 k->plan.target) >= (int) sizeof(target))
         return csn_fail(err, CSN_E_INVALID, "the name of the copy is too long");
     state = openat(AT_FDCWD, k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (state < 0)

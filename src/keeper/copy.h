@@ -5,7 +5,7 @@
 #include "keeper.h"
 
 typedef struct csn_copy_ids {
-    uint32_t from; /* first owner id of the source's range */
+    uint32_t from;  /* first owner id of the source's range */
     uint32_t count; /* 0: owners are left as they come */
 } csn_copy_ids;
 

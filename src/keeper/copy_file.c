@@ -118,7 +118,8 @@ static char *path_below(int root_fd, int dir, const char *name)
     if (n <= 0 || len < n || memcmp(root, path, (size_t) n) != 0)
         return NULL;
     path[len] = '\0';
-    if ((size_t) snprintf(path + len, sizeof(path) - (size_t) len, "/%s", name) >= sizeof(path) - (size_t) len)
+    if ((size_t) snprintf(path + len, sizeof(path) - (size_t) len, "/%s", name) >=
+        sizeof(path) - (size_t) len)
         return NULL;
     return csn_strdup(path + n + 1);
 }

@@ -20,7 +20,8 @@ static int make_dir(csn_keeper *k, int dirfd, const char *name, csn_error *err)
         r = -errno;
     if (r == -EEXIST)
         return CSN_OK; /* from an earlier run */
-    if (r == 0 && fchmodat(dirfd, name, 0755, 0) < 0) /* an upper layer's mode is /'s mode inside: no umask */
+    if (r == 0 &&
+        fchmodat(dirfd, name, 0755, 0) < 0) /* an upper layer's mode is /'s mode inside: no umask */
         r = -errno;
     if (r == 0 && k->is_privileged && fchownat(dirfd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
         r = -errno;
@@ -30,7 +31,8 @@ static int make_dir(csn_keeper *k, int dirfd, const char *name, csn_error *err)
 
 static int make_uppers(csn_keeper *k, csn_error *err)
 {
-    static const char *const dirs[] = { "root", "root/upper", "root/work", "usr", "usr/upper", "usr/work" };
+    static const char *const dirs[] = { "root", "root/upper", "root/work",
+                                        "usr",  "usr/upper",  "usr/work" };
     int r = CSN_OK;
 
     for (size_t i = 0; r == CSN_OK && i < CSN_COUNT(dirs); i++)
@@ -50,8 +52,9 @@ static int prepare_image(csn_keeper *k, csn_error *err)
     int r;
 
     if (!k->is_privileged)
-        return csn_fail(err, CSN_E_UNSUPPORTED,
-                        "the disk limit is strict, but without root no disk can be bounded by the kernel");
+        return csn_fail(
+            err, CSN_E_UNSUPPORTED,
+            "the disk limit is strict, but without root no disk can be bounded by the kernel");
     k->disk_rung = CSN_DISK_LOOP;
     r = csn_loop_disk_open(k, &k->disk_fd, err);
     return r != CSN_OK ? r : make_uppers(k, err);

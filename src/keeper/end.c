@@ -30,7 +30,8 @@ static bool is_empty(csn_keeper *k)
         return false;
     if (k->limits_kernel & CSN_LIMIT_PIDS)
         return csn_cgroup_usage_read(&k->cgroup, &usage) == 0 && usage.n_processes <= 1;
-    return k->proc_fd >= 0 && csn_watch_processes(k->proc_fd, 16, &sample) == 0 && sample.n_processes <= 1;
+    return k->proc_fd >= 0 && csn_watch_processes(k->proc_fd, 16, &sample) == 0 &&
+           sample.n_processes <= 1;
 }
 
 static void on_grace(csn_timer *timer, void *user)
@@ -107,7 +108,7 @@ static void remove_box(csn_keeper *k)
 
 static void answer_all(csn_keeper *k)
 {
-    csn_list_foreach(node, &k->clients) {
+    csn_list_foreach (node, &k->clients) {
         csn_client *client = csn_list_entry(node, csn_client, link);
         if (client->wants_end)
             csn_reply_done(client, client->stop_seq, 0);

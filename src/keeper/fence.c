@@ -12,8 +12,8 @@
 
 #include "base/fd.h"
 #include "inside_impl.h"
-#include "kern/landlock.h"
 #include "keeper.h"
+#include "kern/landlock.h"
 
 struct entry { /* linux_dirent64 */
     uint64_t ino;
@@ -30,13 +30,15 @@ static const struct {
     { "/", CSN_LANDLOCK_READ | CSN_LANDLOCK_EXEC },
     { "/dev", CSN_LANDLOCK_DEV | CSN_LANDLOCK_WFILE },
     { "/dev/shm", CSN_LANDLOCK_WRITE },
-    { "/proc", CSN_LANDLOCK_WFILE }, /* /proc/self/comm and its like; /proc/sys is read-only by its mount */
+    { "/proc",
+      CSN_LANDLOCK_WFILE }, /* /proc/self/comm and its like; /proc/sys is read-only by its mount */
 };
 
 /* Belong to the system rather than to its user: only the profile "root inside" writes there. */
 static bool is_of_system(const char *name)
 {
-    static const char *const names[] = { "bin", "boot", "etc", "lib", "lib32", "lib64", "libx32", "sbin", "usr" };
+    static const char *const names[] = { "bin",   "boot",   "etc",  "lib", "lib32",
+                                         "lib64", "libx32", "sbin", "usr" };
 
     for (size_t i = 0; i < CSN_COUNT(names); i++)
         if (!strcmp(name, names[i]))

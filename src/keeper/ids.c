@@ -18,7 +18,8 @@ static int map_range(csn_keeper *k, csn_error *err)
     const csn_idmap map = { 0, (uint32_t) k->plan.id_base, CSN_INSIDE_IDS };
     int r = csn_userns_map(k->init_pid, &map, 1, &map, 1, false);
 
-    return r < 0 ? csn_fail_sys(err, r, "map ids from %lld on", (long long) k->plan.id_base) : CSN_OK;
+    return r < 0 ? csn_fail_sys(err, r, "map ids from %lld on", (long long) k->plan.id_base)
+                 : CSN_OK;
 }
 
 static int map_self(csn_keeper *k, csn_error *err)
@@ -34,7 +35,8 @@ static void fill_split(csn_idmap out[3], uint32_t own, uint32_t start)
 {
     out[0] = (csn_idmap){ 0, start, CSN_INSIDE_UID };
     out[1] = (csn_idmap){ CSN_INSIDE_UID, own, 1 };
-    out[2] = (csn_idmap){ CSN_INSIDE_UID + 1, start + CSN_INSIDE_UID, CSN_INSIDE_IDS - CSN_INSIDE_UID - 1 };
+    out[2] = (csn_idmap){ CSN_INSIDE_UID + 1, start + CSN_INSIDE_UID,
+                          CSN_INSIDE_IDS - CSN_INSIDE_UID - 1 };
 }
 
 static int map_subordinate(csn_keeper *k, csn_error *err)

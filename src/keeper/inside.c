@@ -19,6 +19,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "inside_impl.h"
+#include "keeper.h"
 #include "kern/caps.h"
 #include "kern/missing.h"
 #include "kern/mount.h"
@@ -27,10 +28,11 @@
 #include "kern/seccomp.h"
 #include "kern/spawn.h"
 #include "kern/userns.h"
-#include "keeper.h"
 
 enum { CONTROL_FD = CSN_KEEPER_FD, SETUP_FD, FIRST_FREE_FD };
-enum { FSIZE_SLACK = 1 << 20 }; /* so that a full disk says ENOSPC before a long file says SIGXFSZ */
+enum {
+    FSIZE_SLACK = 1 << 20
+}; /* so that a full disk says ENOSPC before a long file says SIGXFSZ */
 
 static char go_bytes[sizeof(csn_go) + CSN_FRAME_MAX];
 
@@ -275,9 +277,8 @@ static int clear_descriptors(csn_inside *in)
 
 static int install_seccomp(csn_inside *in)
 {
-    return csn_seccomp_install(in->plan.flags & CSN_PLAN_PTRACE ? CSN_SECCOMP_DEBUG
-                                                                : CSN_SECCOMP_DEFAULT,
-                               0);
+    return csn_seccomp_install(
+        in->plan.flags & CSN_PLAN_PTRACE ? CSN_SECCOMP_DEBUG : CSN_SECCOMP_DEFAULT, 0);
 }
 
 static int exec_init(csn_inside *in)
@@ -297,7 +298,8 @@ static int exec_init(csn_inside *in)
 static const struct inside_step {
     const char *name;
     int (*run)(csn_inside *in);
-    uint32_t wall; /* may be left out when the caller named this wall optional (or a test switched it off) */
+    uint32_t
+        wall; /* may be left out when the caller named this wall optional (or a test switched it off) */
 } steps[] = {
     { "close inherited descriptors", close_inherited, 0 },
     { "start a session", new_session, 0 },
@@ -321,7 +323,8 @@ static const struct inside_step {
     { "set the host name", set_hostname, 0 },
     { "join cgroups", join_cgroups, 0 },
     { "pivot root", pivot, 0 }, /* from here on the host's tree is out of reach */
-    { "forbid nested namespaces", forbid_nesting, CSN_WALL_NO_NESTING }, /* cloning a mount needs one: not earlier */
+    { "forbid nested namespaces", forbid_nesting,
+      CSN_WALL_NO_NESTING }, /* cloning a mount needs one: not earlier */
     { "set rlimits", set_rlimits, CSN_WALL_RLIMITS },
     { "apply landlock", csn_inside_landlock, CSN_WALL_LANDLOCK },
     { "set user and group", set_ids, 0 },

@@ -16,15 +16,16 @@
 
 enum {
     CSN_GO_FDS_MAX = 8,
-    CSN_FAULT_INSIDE = 1000 /* test builds: plan.fault_at beyond it counts the child's fault points */
+    CSN_FAULT_INSIDE =
+        1000 /* test builds: plan.fault_at beyond it counts the child's fault points */
 };
 
 typedef struct csn_go {
     uint32_t plan_len;
     uint32_t n_trees;
     uint32_t is_privileged;
-    uint32_t has_ids;         /* inside 0 is mapped: the child becomes it to build */
-    uint32_t wants_proc;      /* the watch rung needs a procfs without hidepid for the keeper */
+    uint32_t has_ids;    /* inside 0 is mapped: the child becomes it to build */
+    uint32_t wants_proc; /* the watch rung needs a procfs without hidepid for the keeper */
     uint32_t reserved;
     uint64_t layers_with_usr; /* bit per layer of the plan */
 } csn_go;

@@ -19,9 +19,9 @@ typedef struct csn_inside {
     int setup_fd, control_fd, image_fd;
     int trees[CSN_TREES_MAX];
     uint32_t n_trees, next_tree;
-    int stage_fd;  /* a tmpfs: layers are attached in it; the upper layers of ephemeral sandboxes live in it */
-    int disk_fd;   /* the directory with {root,usr}/{upper,work} */
-    int root_fd;   /* the new root */
+    int stage_fd; /* a tmpfs: layers are attached in it; the upper layers of ephemeral sandboxes live in it */
+    int disk_fd;          /* the directory with {root,usr}/{upper,work} */
+    int root_fd;          /* the new root */
     int nodes[CSN_NODES]; /* verified devices, detached */
     int proc_fd, watch_proc_fd;
     int mask_error;   /* of the masks: whether it matters is said by the plan */

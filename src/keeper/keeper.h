@@ -21,12 +21,13 @@
 #include "wire/plan.h"
 
 enum {
-    CSN_INSIDE_UID = 1000,   /* the sandbox's user */
-    CSN_INSIDE_IDS = 65536,  /* ids that belong to a privileged sandbox */
-    CSN_CLIENTS_MAX = 64,    /* connections at once */
-    CSN_WAITS_MAX = 64,      /* unanswered WAITs of one connection */
-    CSN_ENDED_MAX = 256,     /* ended background commands that can still be asked for */
-    CSN_KILL_WAIT_MS = 1500, /* a tree that is not gone by then takes the sandbox with it (R28: 2 s) */
+    CSN_INSIDE_UID = 1000,  /* the sandbox's user */
+    CSN_INSIDE_IDS = 65536, /* ids that belong to a privileged sandbox */
+    CSN_CLIENTS_MAX = 64,   /* connections at once */
+    CSN_WAITS_MAX = 64,     /* unanswered WAITs of one connection */
+    CSN_ENDED_MAX = 256,    /* ended background commands that can still be asked for */
+    CSN_KILL_WAIT_MS =
+        1500, /* a tree that is not gone by then takes the sandbox with it (R28: 2 s) */
     CSN_START_WAIT_MS = 20000,
 };
 
@@ -80,7 +81,7 @@ struct csn_keeper {
     uint64_t n_fork_denied, n_oom_kills;
     unsigned n_denied_rounds; /* samples in a row in which clone() was refused */
 
-    csn_ending ending;    /* of the sandbox; 0 while it runs */
+    csn_ending ending; /* of the sandbox; 0 while it runs */
     bool is_confined, is_ending, is_deleted;
 };
 

@@ -11,9 +11,9 @@
 
 #include "base/fd.h"
 #include "inside_impl.h"
+#include "keeper.h"
 #include "kern/mount.h"
 #include "kern/overlay.h"
-#include "keeper.h"
 #include "trees.h"
 
 #define QUIET (CSN_ATTR_NOSUID | CSN_ATTR_NODEV)
@@ -75,8 +75,9 @@ static int attach_new(csn_inside *in, int tree, const char *name)
 
 static int make_uppers(csn_inside *in)
 {
-    static const char *const dirs[] = { "disk",       "disk/root",  "disk/root/upper", "disk/root/work",
-                                        "disk/usr", "disk/usr/upper", "disk/usr/work" };
+    static const char *const dirs[] = { "disk",           "disk/root", "disk/root/upper",
+                                        "disk/root/work", "disk/usr",  "disk/usr/upper",
+                                        "disk/usr/work" };
 
     for (size_t i = 0; i < CSN_COUNT(dirs); i++)
         if (mkdirat(in->stage_fd, dirs[i], 0755) < 0)
@@ -104,10 +105,11 @@ int csn_inside_stage(csn_inside *in)
 {
     bool is_ephemeral = in->plan.flags & CSN_PLAN_EPHEMERAL;
     uint64_t size = is_ephemeral && in->plan.disk_bytes > 0 ? (uint64_t) in->plan.disk_bytes : 0;
-    uint64_t inodes = is_ephemeral && in->plan.disk_inodes > 0 ? (uint64_t) in->plan.disk_inodes : 0;
+    uint64_t inodes =
+        is_ephemeral && in->plan.disk_inodes > 0 ? (uint64_t) in->plan.disk_inodes : 0;
     /* Our own directories and mount points count too. */
-    int r = csn_mount_tmpfs(size, inodes ? inodes + CSN_TREES_MAX + 16 : 0, 0755, QUIET,
-                            &in->stage_fd);
+    int r =
+        csn_mount_tmpfs(size, inodes ? inodes + CSN_TREES_MAX + 16 : 0, 0755, QUIET, &in->stage_fd);
 
     if (r == 0)
         r = attach_stage(in);

@@ -35,7 +35,8 @@ static uint32_t choose(const csn_keeper *k)
 {
     const uint32_t flags = k->plan.flags;
     bool is_short = (flags & CSN_PLAN_EPHEMERAL) && !(flags & CSN_PLAN_DETACHED);
-    uint32_t want = CSN_CG_LIMITS | (is_short ? 0 : CSN_CG_FREEZER | CSN_CG_CPUACCT | CSN_CG_DEVICES);
+    uint32_t want =
+        CSN_CG_LIMITS | (is_short ? 0 : CSN_CG_FREEZER | CSN_CG_CPUACCT | CSN_CG_DEVICES);
 
     return want & k->host.controllers;
 }
@@ -46,9 +47,10 @@ static int check_strict(csn_keeper *k, uint32_t have, csn_error *err)
         if (have & ladder[i].controller)
             k->limits_kernel |= ladder[i].limit;
         else if (k->plan.strict & ladder[i].limit && is_limited(&k->plan, ladder[i].limit))
-            return csn_fail(err, CSN_E_UNSUPPORTED,
-                            "the %s limit is strict, but no cgroup controller for it is usable here",
-                            ladder[i].name);
+            return csn_fail(
+                err, CSN_E_UNSUPPORTED,
+                "the %s limit is strict, but no cgroup controller for it is usable here",
+                ladder[i].name);
     }
     return CSN_OK;
 }

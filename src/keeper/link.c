@@ -24,8 +24,8 @@ static void end_lost(csn_keeper *k)
 static void reply_failed(csn_command *cmd, const csn_init_failed *failed)
 {
     static const char *const doing[] = {
-        [CSN_STAGE_FORK] = "make a process",     [CSN_STAGE_USER] = "change the user",
-        [CSN_STAGE_TTY] = "make a terminal",     [CSN_STAGE_STDIO] = "set up the streams",
+        [CSN_STAGE_FORK] = "make a process",   [CSN_STAGE_USER] = "change the user",
+        [CSN_STAGE_TTY] = "make a terminal",   [CSN_STAGE_STDIO] = "set up the streams",
         [CSN_STAGE_SPEC] = "read the command",
     };
     int e = failed->sys_errno > 0 && failed->sys_errno < 4096 ? failed->sys_errno : EIO;
@@ -112,7 +112,9 @@ static int on_exited(csn_keeper *k, csn_msg *msg)
     cmd->state.n_processes = clamp(exited.n_tasks, INT64_C(1) << 40);
     csn_ending ending = csn_command_classify(cmd, exited.wait_status);
     int code = WIFEXITED(exited.wait_status) ? WEXITSTATUS(exited.wait_status) : -1;
-    int sig = exited.wait_status != -1 && WIFSIGNALED(exited.wait_status) ? WTERMSIG(exited.wait_status) : 0;
+    int sig = exited.wait_status != -1 && WIFSIGNALED(exited.wait_status)
+                  ? WTERMSIG(exited.wait_status)
+                  : 0;
     csn_command_finish(cmd, ending, ending == CSN_ENDED_EXIT ? code : -1, sig);
     return 0;
 }
@@ -121,8 +123,8 @@ static void on_control(csn_source *src, uint32_t events, void *user)
 {
     csn_keeper *k = user;
     csn_auto(msg) csn_msg msg = CSN_MSG_INIT;
-    int r = csn_frame_recv(k->control_fd, csn_frame_bytes, sizeof(csn_frame_bytes), CSN_SAID_BY_INIT,
-                           MSG_DONTWAIT, &msg);
+    int r = csn_frame_recv(k->control_fd, csn_frame_bytes, sizeof(csn_frame_bytes),
+                           CSN_SAID_BY_INIT, MSG_DONTWAIT, &msg);
 
     (void) src;
     (void) events;
@@ -153,12 +155,14 @@ int csn_link_open(csn_keeper *k)
 {
     int r = csn_loop_add(k->loop, k->control_fd, EPOLLIN, on_control, k, &k->control_src);
 
-    return r < 0 ? r : csn_loop_add(k->loop, k->init_pidfd, EPOLLIN, on_init_dead, k, &k->pidfd_src);
+    return r < 0 ? r
+                 : csn_loop_add(k->loop, k->init_pidfd, EPOLLIN, on_init_dead, k, &k->pidfd_src);
 }
 
 /* --- what it is told --------------------------------------------------------------------------------------------- */
 
-int csn_link_spawn(csn_keeper *k, const csn_init_spawn *spawn, csn_unpack spec, const int *fds, size_t n_fds)
+int csn_link_spawn(csn_keeper *k, const csn_init_spawn *spawn, csn_unpack spec, const int *fds,
+                   size_t n_fds)
 {
     return csn_frame_send(k->control_fd, &(csn_out){ .type = CSN_FRAME_INIT_SPAWN,
                                                      .fixed = spawn,

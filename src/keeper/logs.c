@@ -56,7 +56,8 @@ static int open_file(csn_command *cmd, const char *ending, int *ret_fd)
     char name[32];
 
     name_file(cmd, ending, name);
-    *ret_fd = openat(cmd->k->logs_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    *ret_fd =
+        openat(cmd->k->logs_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     return *ret_fd < 0 ? -errno : 0;
 }
 
@@ -99,7 +100,8 @@ static void punch(csn_log_files *log)
     if (from - log->punched < PTY_PUNCH_BYTES)
         return;
     /* A file system without holes keeps it all; then the log is cut like any other. */
-    if (fallocate(log->log_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, log->punched, from - log->punched) == 0)
+    if (fallocate(log->log_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, log->punched,
+                  from - log->punched) == 0)
         log->punched = from;
 }
 
@@ -243,7 +245,9 @@ int csn_log_open(csn_command *cmd, int ret_fds[4], csn_error *err)
     int r = !log ? -ENOMEM : has_files ? open_logs(cmd->k) : 0;
 
     if (log) {
-        *log = (csn_log_files){ .cmd = cmd, .log_fd = -1, .index_fd = -1, .in_fd = -1, .out_fd = { -1, -1 } };
+        *log = (csn_log_files){
+            .cmd = cmd, .log_fd = -1, .index_fd = -1, .in_fd = -1, .out_fd = { -1, -1 }
+        };
         cmd->log = log;
     }
     if (r == 0 && has_files)
@@ -276,7 +280,8 @@ int csn_log_set_pty(csn_command *cmd, int master_fd)
     struct stat st;
     int number;
 
-    if (fstat(master_fd, &st) < 0 || !S_ISCHR(st.st_mode) || ioctl(master_fd, TIOCGPTN, &number) < 0) {
+    if (fstat(master_fd, &st) < 0 || !S_ISCHR(st.st_mode) ||
+        ioctl(master_fd, TIOCGPTN, &number) < 0) {
         (void) close(master_fd); /* not wanted */
         return -ENOTTY;
     }

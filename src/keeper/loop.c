@@ -30,7 +30,8 @@ enum { MKFS_WAIT_MS = 15000, MIN_BYTES = 16 << 20, TRIES = 32 };
 
 static const char *find_mkfs(void)
 {
-    static const char *const places[] = { "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4", "/usr/bin/mkfs.ext4" };
+    static const char *const places[] = { "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4",
+                                          "/usr/bin/mkfs.ext4" };
 
     for (size_t i = 0; i < CSN_COUNT(places); i++)
         if (access(places[i], X_OK) == 0)
@@ -41,9 +42,11 @@ static const char *find_mkfs(void)
 /* The image is its descriptor 3: no path of the state directory shows in a process list. */
 static int run_mkfs(csn_keeper *k, const char *mkfs, int image)
 {
-    char program[64], inodes[32], owner[64], flag_n[] = "-N", quiet[] = "-qF", none[] = "-m0", blocks[] = "-b4096", flag_e[] = "-E";
+    char program[64], inodes[32], owner[64], flag_n[] = "-N", quiet[] = "-qF", none[] = "-m0",
+                                             blocks[] = "-b4096", flag_e[] = "-E";
     char file[] = "/proc/self/fd/3";
-    char *argv[] = { program, quiet, none, blocks, flag_n, inodes, flag_e, owner, file, NULL }, *envp[] = { NULL };
+    char *argv[] = { program, quiet, none, blocks, flag_n, inodes, flag_e, owner, file, NULL },
+         *envp[] = { NULL };
     int64_t n = k->plan.disk_inodes > 0 ? k->plan.disk_inodes + 64 : 65536;
     csn_auto(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC), pidfd = -1;
     const int stdio[3] = { null, null, null };
@@ -77,7 +80,8 @@ static int make_image(csn_keeper *k, csn_error *err)
     int r = 0;
 
     if (!mkfs)
-        return csn_fail(err, CSN_E_UNSUPPORTED, "a strict disk limit needs mkfs.ext4 (Debian: e2fsprogs)");
+        return csn_fail(err, CSN_E_UNSUPPORTED,
+                        "a strict disk limit needs mkfs.ext4 (Debian: e2fsprogs)");
     fd = openat(k->box_fd, "disk.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || ftruncate(fd, bytes) < 0)
         r = -errno;
@@ -146,5 +150,6 @@ int csn_loop_disk_open(csn_keeper *k, int *ret_fd, csn_error *err)
         image = openat(k->box_fd, "disk.img", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     }
     r = image < 0 ? -errno : mount_image(image, ret_fd);
-    return r < 0 ? csn_fail_sys(err, r, "mount the disk image of sandbox '%s'", k->plan.id) : CSN_OK;
+    return r < 0 ? csn_fail_sys(err, r, "mount the disk image of sandbox '%s'", k->plan.id)
+                 : CSN_OK;
 }

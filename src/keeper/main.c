@@ -60,9 +60,10 @@ static int fill_stdio(void)
 
 static void unset_all(csn_keeper *k)
 {
-    int *const fds[] = { &k->state_fd,   &k->place_fd,  &k->box_fd,     &k->lock_fd,   &k->logs_fd,   &k->listen_fd,
-                         &k->init_image_fd, &k->control_fd, &k->setup_fd, &k->init_pidfd, &k->userns_fd,
-                         &k->netns_fd,   &k->disk_fd,    &k->proc_fd,   &k->slirp_pidfd };
+    int *const fds[] = { &k->state_fd, &k->place_fd,   &k->box_fd,        &k->lock_fd,
+                         &k->logs_fd,  &k->listen_fd,  &k->init_image_fd, &k->control_fd,
+                         &k->setup_fd, &k->init_pidfd, &k->userns_fd,     &k->netns_fd,
+                         &k->disk_fd,  &k->proc_fd,    &k->slirp_pidfd };
 
     for (size_t i = 0; i < CSN_COUNT(fds); i++)
         *fds[i] = -1;
@@ -199,13 +200,13 @@ int main(void)
     int r;
 
     unset_all(&keeper);
-    (void) umask(022); /* never fails; what is private says so by its own mode */
+    (void) umask(022);               /* never fails; what is private says so by its own mode */
     (void) signal(SIGPIPE, SIG_IGN); /* a gone reader is an errno */
     if (fill_stdio() < 0 || csn_fd_cloexec(CSN_KEEPER_FD, true) < 0)
         return 1;
     prepare(&keeper);
-    r = csn_frame_recv(CSN_KEEPER_FD, csn_frame_bytes, sizeof(csn_frame_bytes), CSN_SAID_BY_CLIENT, 0,
-                       &msg);
+    r = csn_frame_recv(CSN_KEEPER_FD, csn_frame_bytes, sizeof(csn_frame_bytes), CSN_SAID_BY_CLIENT,
+                       0, &msg);
     if (r <= 0) { /* a spare that is not needed after all */
         csn_setup_undo(&keeper);
         return r < 0;

@@ -19,7 +19,8 @@ uint64_t csn_layers_with_usr(const csn_keeper *k)
     char path[128];
 
     for (uint32_t i = 0; i < k->plan.n_layers; i++) {
-        (void) snprintf(path, sizeof(path), "layers/%s/usr", k->plan.layers[i]); /* names: 64 bytes */
+        (void) snprintf(path, sizeof(path), "layers/%s/usr",
+                        k->plan.layers[i]); /* names: 64 bytes */
         if (faccessat(k->state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             mask |= UINT64_C(1) << i;
     }
@@ -59,7 +60,8 @@ static int clone_one(csn_keeper *k, const csn_tree_want *want, int *ret_fd)
     csn_auto(fd) int fd = -1;
     int r;
 
-    if (want->kind == CSN_TREE_DISK && k->disk_rung == CSN_DISK_LOOP) { /* the child attaches it, we hold it, too */
+    if (want->kind == CSN_TREE_DISK &&
+        k->disk_rung == CSN_DISK_LOOP) { /* the child attaches it, we hold it, too */
         *ret_fd = csn_fd_dup(k->disk_fd, 3);
         return *ret_fd < 0 ? *ret_fd : 0;
     }
@@ -90,7 +92,8 @@ static int fail_tree(const csn_keeper *k, const csn_tree_want *want, int r, csn_
                         want->index < k->plan.n_layers ? k->plan.layers[want->index] : "host");
 }
 
-int csn_layers_clone(csn_keeper *k, int *trees, uint32_t *ret_n, uint64_t layers_with_usr, csn_error *err)
+int csn_layers_clone(csn_keeper *k, int *trees, uint32_t *ret_n, uint64_t layers_with_usr,
+                     csn_error *err)
 {
     csn_tree_want wants[CSN_TREES_MAX];
     uint32_t n = csn_trees_list(&k->plan, layers_with_usr, wants);

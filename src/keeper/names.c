@@ -11,9 +11,9 @@
 
 #include "base/fd.h"
 #include "inside_impl.h"
+#include "keeper.h"
 #include "kern/mount.h"
 #include "kern/net.h"
-#include "keeper.h"
 
 int csn_inside_make_home(csn_inside *in)
 {
@@ -66,9 +66,10 @@ int csn_inside_write_names(csn_inside *in)
     if (r < 0)
         return r;
     (void) snprintf(line, sizeof(line), "%s\n", host); /* at most 63 bytes */
-    (void) snprintf(hosts, sizeof(hosts),
-                    "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n::1\tlocalhost ip6-localhost ip6-loopback\n",
-                    host); /* the same */
+    (void) snprintf(
+        hosts, sizeof(hosts),
+        "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n::1\tlocalhost ip6-localhost ip6-loopback\n",
+        host);                        /* the same */
     if (holds(etc, "hostname", line)) /* then it is our base, and its hosts fit */
         hosts[0] = '\0';
     else

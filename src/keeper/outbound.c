@@ -35,7 +35,7 @@ static int refuse_private(csn_keeper *k)
         return pid;
     r = csn_pidfd_reap_until(pidfd, csn_deadline_in_ms(SLIRP_WAIT_MS), &end);
     if (r < 0) {
-        (void) csn_pidfd_signal(pidfd, SIGKILL);      /* it does nothing that could be half done */
+        (void) csn_pidfd_signal(pidfd, SIGKILL); /* it does nothing that could be half done */
         (void) csn_pidfd_reap(pidfd, false, &end);
         return r;
     }
@@ -44,13 +44,16 @@ static int refuse_private(csn_keeper *k)
 
 int csn_outbound_start(csn_keeper *k, csn_error *err)
 {
-    csn_slirp slirp = { .program = csn_slirp_find(), .netns_fd = k->netns_fd, .userns_fd = k->userns_fd };
+    csn_slirp slirp = { .program = csn_slirp_find(),
+                        .netns_fd = k->netns_fd,
+                        .userns_fd = k->userns_fd };
     int r;
 
     if (!(k->plan.flags & CSN_PLAN_OUTBOUND))
         return CSN_OK;
     if (!slirp.program)
-        return csn_fail(err, CSN_E_UNSUPPORTED, "network 'outbound' needs slirp4netns (Debian: slirp4netns)");
+        return csn_fail(err, CSN_E_UNSUPPORTED,
+                        "network 'outbound' needs slirp4netns (Debian: slirp4netns)");
     r = csn_slirp_start(&slirp, csn_deadline_in_ms(SLIRP_WAIT_MS), &k->slirp_pid, &k->slirp_pidfd);
     if (r < 0)
         return csn_fail_sys(err, r, "start slirp4netns");

@@ -57,7 +57,8 @@ static int move_up(struct removal *r, int dir, const char *name)
         (void) snprintf(up, sizeof(up), ".csn-%u", r->n_moved++); /* fits */
         if (renameat(dir, name, r->top, up) == 0)
             return 0;
-        if (errno == EACCES && fchmodat(dir, name, 0700, 0) == 0 && renameat(dir, name, r->top, up) == 0)
+        if (errno == EACCES && fchmodat(dir, name, 0700, 0) == 0 &&
+            renameat(dir, name, r->top, up) == 0)
             return 0;
         if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
             return -errno;

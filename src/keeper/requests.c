@@ -20,7 +20,8 @@ static void not_found(csn_client *client, uint32_t seq, uint32_t process)
     csn_reply_error(client, seq, &err);
 }
 
-static void reply_state(csn_client *client, uint32_t seq, const csn_command *cmd, const int *fds, size_t n_fds)
+static void reply_state(csn_client *client, uint32_t seq, const csn_command *cmd, const int *fds,
+                        size_t n_fds)
 {
     csn_reply(client, &(csn_out){ .type = CSN_FRAME_STATE,
                                   .seq = seq,
@@ -114,11 +115,11 @@ static void on_list(csn_client *client, csn_msg *msg)
     csn_keeper *k = client->k;
     int64_t n = 0;
 
-    csn_list_foreach(node, &k->ended) {
+    csn_list_foreach (node, &k->ended) {
         reply_listed(client, msg->head.seq, csn_list_entry(node, csn_command, link));
         n++;
     }
-    csn_list_foreach(node, &k->commands) {
+    csn_list_foreach (node, &k->commands) {
         reply_listed(client, msg->head.seq, csn_list_entry(node, csn_command, link));
         n++;
     }
@@ -153,7 +154,8 @@ static void fill_usage(csn_keeper *k, csn_box_state *s)
         s->n_processes_now = usage.n_processes ? (int64_t) usage.n_processes : s->n_processes_now;
         if ((int64_t) usage.memory_peak_bytes > k->peak_memory_bytes)
             k->peak_memory_bytes = (int64_t) usage.memory_peak_bytes;
-        if ((int64_t) usage.cpu_usec > s->user_us + s->sys_us) /* commands that still run count here alone */
+        if ((int64_t) usage.cpu_usec >
+            s->user_us + s->sys_us) /* commands that still run count here alone */
             s->user_us = (int64_t) usage.cpu_usec - s->sys_us;
     }
     s->peak_memory_bytes = k->peak_memory_bytes;
@@ -235,11 +237,16 @@ static void on_timers(csn_client *client, csn_msg *msg)
 }
 
 static void (*const handlers[])(csn_client *client, csn_msg *msg) = {
-    [CSN_FRAME_SPAWN] = csn_command_spawn, [CSN_FRAME_SIGNAL] = on_signal,
-    [CSN_FRAME_ATTACH] = on_attach,        [CSN_FRAME_WAIT] = on_wait,
-    [CSN_FRAME_LIST] = on_list,            [CSN_FRAME_STAT] = on_stat,
-    [CSN_FRAME_STOP] = on_stop,            [CSN_FRAME_LEND] = on_lend,
-    [CSN_FRAME_THAW] = on_thaw,            [CSN_FRAME_TIMERS] = on_timers,
+    [CSN_FRAME_SPAWN] = csn_command_spawn,
+    [CSN_FRAME_SIGNAL] = on_signal,
+    [CSN_FRAME_ATTACH] = on_attach,
+    [CSN_FRAME_WAIT] = on_wait,
+    [CSN_FRAME_LIST] = on_list,
+    [CSN_FRAME_STAT] = on_stat,
+    [CSN_FRAME_STOP] = on_stop,
+    [CSN_FRAME_LEND] = on_lend,
+    [CSN_FRAME_THAW] = on_thaw,
+    [CSN_FRAME_TIMERS] = on_timers,
     [CSN_FRAME_CLOSE_STDIN] = on_close_stdin,
 };
 

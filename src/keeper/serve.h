@@ -7,7 +7,8 @@
 
 #include "keeper.h"
 
-extern char csn_frame_bytes[CSN_FRAME_MAX]; /* main.c: the one receive buffer; a frame is done before the next */
+extern char csn_frame_bytes
+    [CSN_FRAME_MAX]; /* main.c: the one receive buffer; a frame is done before the next */
 
 /* --- clients.c: connections and their frames --------------------------------------------------------------------- */
 
@@ -39,7 +40,8 @@ struct csn_client {
     size_t out_bytes;
 };
 
-int csn_client_add(csn_keeper *k, int fd, bool is_creator, csn_client **ret_client); /* fd is taken on success */
+int csn_client_add(csn_keeper *k, int fd, bool is_creator,
+                   csn_client **ret_client); /* fd is taken on success */
 void csn_client_drop(csn_client *client);
 int csn_clients_listen(csn_keeper *k, csn_error *err);
 
@@ -47,7 +49,8 @@ int csn_clients_listen(csn_keeper *k, csn_error *err);
 void csn_reply(csn_client *client, const csn_out *out);
 void csn_reply_done(csn_client *client, uint32_t seq, int64_t value);
 void csn_reply_error(csn_client *client, uint32_t seq, const csn_error *err);
-void csn_frame_error(int fd, uint32_t seq, const csn_error *err); /* without a client: before there is one */
+void csn_frame_error(int fd, uint32_t seq,
+                     const csn_error *err); /* without a client: before there is one */
 
 /* --- requests.c: what a client may ask --------------------------------------------------------------------------- */
 
@@ -88,7 +91,8 @@ csn_ending csn_command_classify(csn_command *cmd, int wait_status); /* endings.c
 /* --- link.c: what init says -------------------------------------------------------------------------------------- */
 
 int csn_link_open(csn_keeper *k);
-int csn_link_spawn(csn_keeper *k, const csn_init_spawn *spawn, csn_unpack spec, const int *fds, size_t n_fds);
+int csn_link_spawn(csn_keeper *k, const csn_init_spawn *spawn, csn_unpack spec, const int *fds,
+                   size_t n_fds);
 void csn_link_kill(csn_keeper *k, uint32_t process, int sig, bool whole_tree);
 
 /* --- logs.c: background output ----------------------------------------------------------------------------------- */
@@ -96,13 +100,13 @@ void csn_link_kill(csn_keeper *k, uint32_t process, int sig, bool whole_tree);
 struct csn_log_files {
     csn_command *cmd;
     int log_fd, index_fd;
-    int in_fd;             /* stdin's write end, the pty master, or our end of the channel */
-    int out_fd[2];         /* read ends: stdout or pty, stderr */
+    int in_fd;     /* stdin's write end, the pty master, or our end of the channel */
+    int out_fd[2]; /* read ends: stdout or pty, stderr */
     csn_source *src[2];
-    int64_t end;           /* offset of the log's end */
-    int64_t n_kept[2];     /* bytes of each stream in the log */
-    int64_t punched;       /* PTY: everything before is a hole */
-    int64_t n_index;       /* records */
+    int64_t end;       /* offset of the log's end */
+    int64_t n_kept[2]; /* bytes of each stream in the log */
+    int64_t punched;   /* PTY: everything before is a hole */
+    int64_t n_index;   /* records */
     uint32_t last_stream;
 };
 
@@ -112,7 +116,8 @@ int csn_log_open(csn_command *cmd, int ret_fds[4], csn_error *err);
 int csn_log_set_pty(csn_command *cmd, int master_fd); /* taken */
 void csn_log_drain(csn_command *cmd);                 /* what is there now */
 void csn_log_free(csn_command *cmd);
-int csn_log_lend(csn_command *cmd, int ret_fds[3], size_t *ret_n); /* new descriptors for a client */
+int csn_log_lend(csn_command *cmd, int ret_fds[3],
+                 size_t *ret_n); /* new descriptors for a client */
 int csn_logs_clear(csn_keeper *k);
 
 /* --- watch.c: limits that no kernel enforces, timers -------------------------------------------------------------- */
@@ -128,8 +133,9 @@ void csn_touch(csn_keeper *k); /* somebody used the sandbox */
 
 /* SIGTERM to all, `grace_ms` to obey (< 0: none), then the end. */
 void csn_end_begin(csn_keeper *k, csn_ending ending, int grace_ms, bool delete_too);
-void csn_end_now(csn_keeper *k, csn_ending ending); /* leaves the loop; the rest is csn_end_finish() */
-void csn_end_finish(csn_keeper *k);                 /* after the loop: kill, reap, remove, answer */
+void csn_end_now(csn_keeper *k,
+                 csn_ending ending); /* leaves the loop; the rest is csn_end_finish() */
+void csn_end_finish(csn_keeper *k);  /* after the loop: kill, reap, remove, answer */
 
 /* --- lend.c ------------------------------------------------------------------------------------------------------- */
 

@@ -21,7 +21,8 @@ static int check_plan(csn_keeper *k, csn_error *err)
     k->is_privileged = plan->id_base > 0;
     /* R2: a map of one id would be a map to the host's root. */
     if (!k->is_privileged && geteuid() == 0)
-        return csn_fail(err, CSN_E_INVALID, "a sandbox started by root needs a range of ids of its own");
+        return csn_fail(err, CSN_E_INVALID,
+                        "a sandbox started by root needs a range of ids of its own");
     if (k->is_privileged && geteuid() != 0)
         return csn_fail(err, CSN_E_DENIED, "a range of ids can only be used by root");
     if (plan->n_layers == 0 && !(plan->flags & CSN_PLAN_HOST_BASED))
@@ -134,9 +135,11 @@ static const struct step {
     { "make cgroups (v2)", make_groups_early, NULL },
     { "clone", make_child, csn_kill_child },
     { "map ids", csn_ids_map, NULL },
-    { "hand over layers and plan", csn_start_child, NULL }, /* from here on the child builds beside us */
+    { "hand over layers and plan", csn_start_child,
+      NULL }, /* from here on the child builds beside us */
     { "make cgroups (v1)", make_groups_late, NULL },
-    { "let the child join", csn_let_join, NULL }, /* it waits for this before it leaves the host's root */
+    { "let the child join", csn_let_join,
+      NULL }, /* it waits for this before it leaves the host's root */
     { "finish cgroups", csn_cgroups_finish, NULL },
     { "listen for clients", listen_detached, stop_listening },
     { "start the network", csn_outbound_start, csn_outbound_stop },
@@ -148,7 +151,8 @@ int csn_setup_run(csn_keeper *k, csn_error *err)
 {
     int r = CSN_OK;
 
-    for (k->n_steps_done = 0; r == CSN_OK && k->n_steps_done < CSN_COUNT(steps); k->n_steps_done++) {
+    for (k->n_steps_done = 0; r == CSN_OK && k->n_steps_done < CSN_COUNT(steps);
+         k->n_steps_done++) {
         int fault = csn_fault(steps[k->n_steps_done].name);
         r = fault < 0 ? csn_fail_sys(err, fault, "%s", steps[k->n_steps_done].name)
                       : steps[k->n_steps_done].run(k, err);

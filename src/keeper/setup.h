@@ -13,12 +13,15 @@ int csn_setup_run(csn_keeper *k, csn_error *err);
 void csn_setup_undo(csn_keeper *k);
 
 /* What needs no plan: done early by a keeper that waits for one. */
-int csn_clone_inside(csn_keeper *k, csn_error *err); /* start.c: namespaces, and the child in them */
+int csn_clone_inside(csn_keeper *k,
+                     csn_error *err); /* start.c: namespaces, and the child in them */
 
 /* limits.c */
-int csn_cgroups_choose(csn_keeper *k, csn_error *err); /* what will enforce which limit; refuses what is strict */
+int csn_cgroups_choose(csn_keeper *k,
+                       csn_error *err); /* what will enforce which limit; refuses what is strict */
 int csn_cgroups_make(csn_keeper *k, csn_error *err);
-int csn_cgroups_finish(csn_keeper *k, csn_error *err); /* limits that take long: while the child builds */
+int csn_cgroups_finish(csn_keeper *k,
+                       csn_error *err); /* limits that take long: while the child builds */
 void csn_cgroups_remove(csn_keeper *k);
 int csn_cgroups_look(csn_keeper *k); /* 0 or -errno; fills k->host once */
 
@@ -30,7 +33,8 @@ void csn_disk_release(csn_keeper *k);
 int csn_ids_map(csn_keeper *k, csn_error *err);
 
 /* mapped.c: with privilege the keeper clones the layers and maps their ids for the child */
-int csn_layers_clone(csn_keeper *k, int *trees, uint32_t *ret_n, uint64_t layers_with_usr, csn_error *err);
+int csn_layers_clone(csn_keeper *k, int *trees, uint32_t *ret_n, uint64_t layers_with_usr,
+                     csn_error *err);
 uint64_t csn_layers_with_usr(const csn_keeper *k);
 
 /* start.c */
@@ -45,6 +49,7 @@ void csn_outbound_stop(csn_keeper *k);
 
 /* confine.c */
 int csn_confine(csn_keeper *k, csn_error *err); /* the second time nothing */
-bool csn_needs_proc(const csn_keeper *k); /* the watcher looks at processes: the fence has to wait for its procfs */
+bool csn_needs_proc(
+    const csn_keeper *k); /* the watcher looks at processes: the fence has to wait for its procfs */
 
 #endif

@@ -8,12 +8,18 @@
 
 #include "base/fd.h"
 #include "inside_impl.h"
-#include "kern/mount.h"
 #include "keeper.h"
+#include "kern/mount.h"
 
 #define QUIET (CSN_ATTR_NOSUID | CSN_ATTR_NODEV)
 
-enum { TTY_GID = 5, PTYS_MAX = 256, TMP_FILES_MAX = 100000, SHM_FILES_MAX = 10000, DEV_FILES_MAX = 64 };
+enum {
+    TTY_GID = 5,
+    PTYS_MAX = 256,
+    TMP_FILES_MAX = 100000,
+    SHM_FILES_MAX = 10000,
+    DEV_FILES_MAX = 64
+};
 
 static const struct {
     const char *host, *name;
@@ -64,7 +70,8 @@ int csn_inside_mount_proc(csn_inside *in)
 /* Not every kernel has every file; what is not there needs no cover. */
 static int make_read_only(csn_inside *in, const char *name)
 {
-    int r = csn_mount_bind(in->proc_fd, name, false, CSN_ATTR_RDONLY, in->proc_fd, name, CSN_TARGET_EXISTING);
+    int r = csn_mount_bind(in->proc_fd, name, false, CSN_ATTR_RDONLY, in->proc_fd, name,
+                           CSN_TARGET_EXISTING);
 
     return r == -ENOENT ? 0 : r;
 }
@@ -72,7 +79,8 @@ static int make_read_only(csn_inside *in, const char *name)
 static int cover_file(csn_inside *in, const char *name)
 {
     csn_auto(fd) int null = -1;
-    int r = faccessat(in->proc_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? -ENOENT : clone_node(0, &null);
+    int r = faccessat(in->proc_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? -ENOENT
+                                                                        : clone_node(0, &null);
 
     if (r == 0)
         r = csn_mount_attach(null, in->proc_fd, name, CSN_TARGET_EXISTING);
@@ -82,9 +90,9 @@ static int cover_file(csn_inside *in, const char *name)
 int csn_inside_mask_proc(csn_inside *in)
 {
     static const char *const read_only[] = { "sys", "irq", "bus", "fs", "sysrq-trigger" };
-    static const char *const files[] = { "kcore",       "keys",          "kmsg",       "timer_list",
-                                         "sched_debug", "latency_stats", "interrupts", "kallsyms",
-                                         "config.gz" };
+    static const char *const files[] = { "kcore",      "keys",        "kmsg",
+                                         "timer_list", "sched_debug", "latency_stats",
+                                         "interrupts", "kallsyms",    "config.gz" };
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < CSN_COUNT(read_only); i++)
@@ -162,8 +170,8 @@ static int make_links(int dev)
     static const struct {
         const char *target, *name;
     } links[] = {
-        { "/proc/self/fd", "fd" },         { "/proc/self/fd/0", "stdin" },
-        { "/proc/self/fd/1", "stdout" },   { "/proc/self/fd/2", "stderr" },
+        { "/proc/self/fd", "fd" },       { "/proc/self/fd/0", "stdin" },
+        { "/proc/self/fd/1", "stdout" }, { "/proc/self/fd/2", "stderr" },
         { "pts/ptmx", "ptmx" },
     };
 

@@ -43,7 +43,8 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
 
     if (r == 0)
         r = make_pair(control);
-    pid_t pid = r < 0 ? r : csn_clone(namespaces(k), csn_cgroup_clone_fd(&k->cgroup), &k->init_pidfd);
+    pid_t pid =
+        r < 0 ? r : csn_clone(namespaces(k), csn_cgroup_clone_fd(&k->cgroup), &k->init_pidfd);
     if (pid == 0)
         csn_inside_run(setup[1], control[1]);
     csn_close(&setup[1]);
@@ -94,8 +95,9 @@ int csn_let_join(csn_keeper *k, csn_error *err)
     r = csn_send_fds(k->setup_fd, &join, sizeof(join), fds, join.n_tasks);
     csn_cgroup_close_tasks(&k->cgroup);
     /* Dead already: the report of why is waited for. */
-    return r < 0 && r != -EPIPE && r != -ECONNRESET ? csn_fail_sys(err, r, "let the child join its cgroups")
-                                                    : CSN_OK;
+    return r < 0 && r != -EPIPE && r != -ECONNRESET
+               ? csn_fail_sys(err, r, "let the child join its cgroups")
+               : CSN_OK;
 }
 
 int csn_start_child(csn_keeper *k, csn_error *err)
@@ -134,7 +136,8 @@ static int take_report(csn_keeper *k, csn_error *err)
     csn_report report;
     int fds[2] = { -1, -1 };
     size_t n = 0;
-    ssize_t len = csn_recv_fds_flags(k->setup_fd, &report, sizeof(report), fds, 2, &n, MSG_DONTWAIT);
+    ssize_t len =
+        csn_recv_fds_flags(k->setup_fd, &report, sizeof(report), fds, 2, &n, MSG_DONTWAIT);
 
     if (len == -EAGAIN)
         return CSN_OK;
@@ -146,7 +149,8 @@ static int take_report(csn_keeper *k, csn_error *err)
     if (report.kind != CSN_REPORT_BUILT) {
         csn_close_many(fds, n);
         return csn_fail_sys(err, report.error, "%s%s%s%s", csn_inside_step_name(report.step),
-                            report.detail[0] ? " '" : "", report.detail, report.detail[0] ? "'" : "");
+                            report.detail[0] ? " '" : "", report.detail,
+                            report.detail[0] ? "'" : "");
     }
     k->walls_missing |= report.walls_missing;
     size_t at = 0;
@@ -166,8 +170,10 @@ static int fail_dead(csn_keeper *k, csn_error *err)
 
     if (r != CSN_OK)
         return r;
-    if (csn_pidfd_reap_until(k->init_pidfd, csn_deadline_in_ms(CSN_KILL_WAIT_MS), &end) == 0 && end.by_signal)
-        return csn_fail(err, CSN_E_SYSTEM, "init was killed by signal %d while it started", end.status);
+    if (csn_pidfd_reap_until(k->init_pidfd, csn_deadline_in_ms(CSN_KILL_WAIT_MS), &end) == 0 &&
+        end.by_signal)
+        return csn_fail(err, CSN_E_SYSTEM, "init was killed by signal %d while it started",
+                        end.status);
     return csn_fail(err, CSN_E_SYSTEM, "init ended before it was ready");
 }
 
@@ -207,7 +213,8 @@ int csn_await_init(csn_keeper *k, csn_error *err)
         if (n < 0 && errno != EINTR)
             return csn_fail_sys(err, -errno, "wait for init");
         if (n == 0)
-            return csn_fail(err, CSN_E_TIMEOUT, "init was not ready within %d ms", CSN_START_WAIT_MS);
+            return csn_fail(err, CSN_E_TIMEOUT, "init was not ready within %d ms",
+                            CSN_START_WAIT_MS);
         if (n > 0 && fds[0].revents) {
             int r = take_report(k, err);
             if (r != CSN_OK)
@@ -225,7 +232,8 @@ void csn_kill_child(csn_keeper *k)
 
     if (k->init_pidfd >= 0) {
         (void) csn_pidfd_signal(k->init_pidfd, SIGKILL); /* gone already: fine */
-        (void) csn_pidfd_reap(k->init_pidfd, false, &end); /* its whole PID namespace ends before it */
+        (void) csn_pidfd_reap(k->init_pidfd, false,
+                              &end); /* its whole PID namespace ends before it */
     }
     csn_close(&k->init_pidfd);
     csn_close(&k->setup_fd);

@@ -72,7 +72,8 @@ static void make_link(const char *state, const char *path, const char *target)
 
 static void make_base(const char *state, const char *base)
 {
-    static const char *const root[] = { "dev", "etc", "home", "proc", "root", "run", "tmp", "usr", "var" };
+    static const char *const root[] = { "dev", "etc", "home", "proc", "root",
+                                        "run", "tmp", "usr",  "var" };
     static const char *const links[] = { "bin", "lib", "lib64", "sbin" };
     char path[256], target[64];
 
@@ -87,7 +88,8 @@ static void make_base(const char *state, const char *base)
         make_link(state, path, target);
     }
     snprintf(path, sizeof(path), "%s/etc/passwd", base);
-    make_file(state, path, "root:x:0:0:root:/root:/bin/sh\ndaytona:x:1000:1000::/home/daytona:/bin/sh\n");
+    make_file(state, path,
+              "root:x:0:0:root:/root:/bin/sh\ndaytona:x:1000:1000::/home/daytona:/bin/sh\n");
     snprintf(path, sizeof(path), "%s/etc/hostname", base);
     make_file(state, path, "caisson\n");
     snprintf(path, sizeof(path), "%s/etc/hosts", base);
@@ -104,7 +106,8 @@ static const char *make_state(void)
     make_base(state, "host/root");
     char run[512];
     snprintf(run, sizeof(run), "%s/run", state);
-    CHECK(symlink(".", run) == 0 || errno == EEXIST); /* ephemeral boxes lie with the others: one place to look at */
+    CHECK(symlink(".", run) == 0 ||
+          errno == EEXIST); /* ephemeral boxes lie with the others: one place to look at */
     return state;
 }
 
@@ -138,8 +141,8 @@ static void start_keeper(box *b)
     b->fd = ends[0];
 }
 
-static uint32_t ask(box *b, uint32_t type, const void *fixed, size_t len, const void *rest, size_t rest_len,
-                    const int *fds, size_t n_fds)
+static uint32_t ask(box *b, uint32_t type, const void *fixed, size_t len, const void *rest,
+                    size_t rest_len, const int *fds, size_t n_fds)
 {
     csn_out out = { .type = type,
                     .seq = ++b->seq,
@@ -380,8 +383,10 @@ TEST(a_program_that_eats_memory_dies_and_the_sandbox_lives)
     csn_process_state s;
 
     start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
-    s = run(&b, "exec python3 -c 'x = bytearray(1 << 30); x[::4096] = bytes(1 << 18); import time; time.sleep(30)'",
-            NULL, 0);
+    s = run(
+        &b,
+        "exec python3 -c 'x = bytearray(1 << 30); x[::4096] = bytes(1 << 18); import time; time.sleep(30)'",
+        NULL, 0);
     CHECK_INT(s.ended, CSN_ENDED_OOM);
     CHECK_INT(run(&b, "true", NULL, 0).exit_code, 0);
 }
@@ -402,7 +407,8 @@ TEST(a_deadline_ends_the_whole_tree)
     csn_spawn spawn = { .timeout_ms = 300, .output_bytes = -1 };
 
     start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
-    spawn_with(&b, "(setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' &) ; sleep 60", spawn, NULL, 0);
+    spawn_with(&b, "(setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' &) ; sleep 60", spawn,
+               NULL, 0);
     started(&b);
     int64_t began = csn_now_ns();
     csn_process_state s = exited(&b);
@@ -443,7 +449,8 @@ static size_t attach(box *b, uint32_t process, int fds[3])
 TEST(background_output_goes_to_a_log)
 {
     static box b;
-    csn_spawn spawn = { .flags = CSN_SPAWN_BACKGROUND | CSN_SPAWN_STDIN_PIPE, .output_bytes = 1000 };
+    csn_spawn spawn = { .flags = CSN_SPAWN_BACKGROUND | CSN_SPAWN_STDIN_PIPE,
+                        .output_bytes = 1000 };
     struct {
         uint64_t end;
         uint32_t stream, zero;
@@ -481,7 +488,9 @@ TEST(background_output_goes_to_a_log)
 TEST(a_background_command_that_says_too_much_is_killed_if_so_asked)
 {
     static box b;
-    csn_spawn spawn = { .flags = CSN_SPAWN_BACKGROUND, .output_bytes = 1000, .kill_on_output_limit = 1 };
+    csn_spawn spawn = { .flags = CSN_SPAWN_BACKGROUND,
+                        .output_bytes = 1000,
+                        .kill_on_output_limit = 1 };
 
     start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
     spawn_with(&b, "yes", spawn, NULL, 0);
@@ -574,9 +583,12 @@ TEST(files_stay_from_one_run_to_the_next)
     char out[64], path[128];
 
     start_box(&b, make_state(), 0);
-    CHECK_INT(run(&b, "echo kept > /home/daytona/f; chmod 000 /home/daytona/f; mkdir -m 000 /home/daytona/d", NULL, 0)
-                  .exit_code,
-              0);
+    CHECK_INT(
+        run(&b,
+            "echo kept > /home/daytona/f; chmod 000 /home/daytona/f; mkdir -m 000 /home/daytona/d",
+            NULL, 0)
+            .exit_code,
+        0);
     stop_box(&b, 0, false);
     close(b.fd);
     start_keeper(&b);
@@ -686,7 +698,8 @@ TEST(walls_stand)
 
     start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
     CHECK_INT(b.ready.walls_missing, 0);
-    run(&b, "grep -E '^(Cap|NoNew|Seccomp:|Uid|Groups)' /proc/self/status; id -u; hostname", out, sizeof(out));
+    run(&b, "grep -E '^(Cap|NoNew|Seccomp:|Uid|Groups)' /proc/self/status; id -u; hostname", out,
+        sizeof(out));
     CHECK(strstr(out, "CapBnd:\t0000000000000000"));
     CHECK(strstr(out, "CapEff:\t0000000000000000"));
     CHECK(strstr(out, "NoNewPrivs:\t1"));
@@ -702,8 +715,10 @@ TEST(walls_stand)
     CHECK(run(&b, "echo 1 > /proc/sys/kernel/panic 2>/dev/null", NULL, 0).exit_code != 0);
     CHECK(run(&b, "touch /usr/x /etc/x /x 2>/dev/null", NULL, 0).exit_code != 0);
     CHECK_INT(run(&b, "touch /tmp/x /home/daytona/x /dev/shm/x", NULL, 0).exit_code, 0);
-    CHECK_INT(run(&b, "echo x > /dev/null && head -c 8 /dev/urandom >/dev/zero", NULL, 0).exit_code, 0);
-    run(&b, "ls /proc | grep -c '^[0-9]'; ls -A /sys /proc/acpi 2>/dev/null; cat /proc/keys", out, sizeof(out));
+    CHECK_INT(run(&b, "echo x > /dev/null && head -c 8 /dev/urandom >/dev/zero", NULL, 0).exit_code,
+              0);
+    run(&b, "ls /proc | grep -c '^[0-9]'; ls -A /sys /proc/acpi 2>/dev/null; cat /proc/keys", out,
+        sizeof(out));
 }
 
 TEST(root_inside_is_root_inside)
@@ -717,8 +732,10 @@ TEST(root_inside_is_root_inside)
     csn_spawn spawn = { .flags = CSN_SPAWN_ROOT, .fds = CSN_FD_STDOUT, .output_bytes = -1 };
     int ends[2];
     CHECK(pipe2(ends, O_CLOEXEC) == 0);
-    spawn_with(&b, "id -u; touch /etc/x /usr/x && chown 5 /etc/x && stat -c %u /etc/x; grep CapBnd /proc/self/status",
-               spawn, &ends[1], 1);
+    spawn_with(
+        &b,
+        "id -u; touch /etc/x /usr/x && chown 5 /etc/x && stat -c %u /etc/x; grep CapBnd /proc/self/status",
+        spawn, &ends[1], 1);
     close(ends[1]);
     started(&b);
     CHECK_INT(exited(&b).exit_code, 0);
@@ -757,13 +774,14 @@ TEST(a_running_sandbox_can_be_copied_into_a_layer)
     int fds[2];
 
     start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
-    CHECK_INT(run(&b,
-                  "cd /home/daytona && mkdir -p a/b && echo text > a/b/f && ln a/b/f hard && ln -s a/b/f soft && "
-                  "truncate -s 10M holes && echo end >> holes && rm -r /var/run /run/x 2>/dev/null; chmod 700 a; "
-                  "touch -d @1000000 a/b/f",
-                  NULL, 0)
-                  .exit_code,
-              0);
+    CHECK_INT(
+        run(&b,
+            "cd /home/daytona && mkdir -p a/b && echo text > a/b/f && ln a/b/f hard && ln -s a/b/f soft && "
+            "truncate -s 10M holes && echo end >> holes && rm -r /var/run /run/x 2>/dev/null; chmod 700 a; "
+            "touch -d @1000000 a/b/f",
+            NULL, 0)
+            .exit_code,
+        0);
     ask(&b, CSN_FRAME_LEND, NULL, 0, NULL, 0, NULL, 0);
     expect(&b, CSN_FRAME_DONE);
     CHECK_INT(b.msg.n_fds, 2);
@@ -837,7 +855,8 @@ TEST(volumes_are_shared_and_bounded_to_their_place)
     csn_test_defer(end_quietly, &c);
     send_plan(&c);
     expect(&c, CSN_FRAME_READY);
-    run(&c, "cat /mnt/data/sub/dir/f; touch /mnt/data/x 2>/dev/null || echo refused", out, sizeof(out));
+    run(&c, "cat /mnt/data/sub/dir/f; touch /mnt/data/x 2>/dev/null || echo refused", out,
+        sizeof(out));
     CHECK_STR(out, "shared\nrefused\n");
 }
 
@@ -863,7 +882,8 @@ TEST(a_strict_disk_is_full_when_it_is_full)
     csn_msg_fixed(&b.msg, &b.ready, sizeof(b.ready));
     CHECK_INT(b.ready.disk_rung, CSN_DISK_LOOP);
     CHECK(b.ready.limits_kernel & CSN_LIMIT_DISK);
-    CHECK_INT(run(&b, "head -c 100000000 /dev/zero > /home/daytona/big", NULL, 0).ended, CSN_ENDED_DISK_FULL);
+    CHECK_INT(run(&b, "head -c 100000000 /dev/zero > /home/daytona/big", NULL, 0).ended,
+              CSN_ENDED_DISK_FULL);
     CHECK_INT(run(&b, "rm /home/daytona/big; echo kept > /home/daytona/f", NULL, 0).exit_code, 0);
     stop_box(&b, -1, false);
     close(b.fd);
@@ -881,7 +901,8 @@ TEST(a_watched_disk_ends_what_overfills_it)
     static box b;
 
     start_box(&b, make_state(), 0);
-    CHECK_INT(run(&b, "head -c 200000000 /dev/zero > /home/daytona/big; sleep 20", NULL, 0).ended, CSN_ENDED_DISK_FULL);
+    CHECK_INT(run(&b, "head -c 200000000 /dev/zero > /home/daytona/big; sleep 20", NULL, 0).ended,
+              CSN_ENDED_DISK_FULL);
 }
 
 TEST(an_outbound_sandbox_has_a_link_and_no_private_neighbours)
@@ -909,7 +930,9 @@ TEST(an_outbound_sandbox_has_a_link_and_no_private_neighbours)
 
 #ifdef CSN_TEST_HOOKS
 
-enum { ENOUGH = 12 }; /* some faults are taken in stride (a limit falls back to the watcher): so many good starts in a row
+enum {
+    ENOUGH = 12
+}; /* some faults are taken in stride (a limit falls back to the watcher): so many good starts in a row
                         * say that the points are used up */
 
 static void check_failed(box *b)

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits that no kernel enforces here, sampled; and the sandbox's own timers. */
 
+#include "kern/watch.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <sys/vfs.h>
 
-#include "kern/watch.h"
 #include "serve.h"
 
 enum {
-    SAMPLE_MS = 250,     /* with cgroups: only refused clones are looked for */
-    FAST_SAMPLE_MS = 100, /* without: memory and processes, too */
+    SAMPLE_MS = 250,       /* with cgroups: only refused clones are looked for */
+    FAST_SAMPLE_MS = 100,  /* without: memory and processes, too */
     SLOW_SAMPLE_MS = 1000, /* nothing was started by us, but something may have stayed */
-    DENIED_ROUNDS = 4,   /* a second at the process limit is a fork bomb */
-    WATCH_EXTRA = 64,    /* processes looked at beyond the limit */
+    DENIED_ROUNDS = 4,     /* a second at the process limit is a fork bomb */
+    WATCH_EXTRA = 64,      /* processes looked at beyond the limit */
     DISK_MIN_MS = 200,
     DISK_MAX_MS = 5000,
-    DISK_SHARE = 20,     /* a walk may take a twentieth of the time */
+    DISK_SHARE = 20, /* a walk may take a twentieth of the time */
     FULL_BYTES = 64 << 10,
 };
 
@@ -24,7 +25,7 @@ static void kill_all(csn_keeper *k, csn_ending reason)
 {
     if (k->n_running == 0)
         csn_link_kill(k, 0, SIGKILL, true); /* daemons of commands that are over */
-    csn_list_foreach(node, &k->commands)
+    csn_list_foreach (node, &k->commands)
         csn_command_kill(csn_list_entry(node, csn_command, link), reason);
 }
 
@@ -199,9 +200,11 @@ void csn_timers_set(csn_keeper *k)
     csn_timer_cancel(&k->ttl_timer);
     csn_timer_cancel(&k->idle_timer);
     if (k->plan.ttl_ms > 0)
-        r = csn_timer_set(k->loop, &k->ttl_timer, csn_deadline_in_ms(ttl_left > 0 ? ttl_left : 0), on_ttl, k);
+        r = csn_timer_set(k->loop, &k->ttl_timer, csn_deadline_in_ms(ttl_left > 0 ? ttl_left : 0),
+                          on_ttl, k);
     if (r == 0 && k->plan.idle_stop_ms > 0)
-        r = csn_timer_set(k->loop, &k->idle_timer, csn_deadline_in_ms(k->plan.idle_stop_ms), on_idle, k);
+        r = csn_timer_set(k->loop, &k->idle_timer, csn_deadline_in_ms(k->plan.idle_stop_ms),
+                          on_idle, k);
     if (r < 0)
         csn_end_now(k, CSN_ENDED_LOST);
 }
