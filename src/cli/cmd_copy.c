@@ -1,4 +1,5 @@
 /* fork and snapshot: a sandbox's files as another sandbox, or as an image. */
+#include "base/fault.h"
 #include "base/str.h"
 #include "boxjson.h"
 #include "commands.h"
@@ -35,6 +36,20 @@ static const cli_group fork_groups[] = { { "Options", fork_options, 0 }, { NULL,
 static const cli_group snapshot_groups[] = { { "Options", snapshot_options, 0 },
                                              { NULL, NULL, 0 } };
 
+/* Without --label the copy has the original's. */
+static int take_labels(csn_sandbox *box, cli_list *labels, csn_error *err)
+{
+    csn_sandbox_info info;
+    int r;
+
+    if (labels->n)
+        return CSN_OK;
+    r = csn_sandbox_inspect(box, &info, err);
+    for (size_t i = 0; r == CSN_OK && info.labels && info.labels[i]; i++)
+        cli_list_add(labels, csn_xstrdup(info.labels[i])); /* live as long as the program */
+    return r;
+}
+
 static int run_fork(const cli_command *cmd, int argc, char **argv)
 {
     csn_auto(engine) csn_engine *engine = NULL;
@@ -54,6 +69,8 @@ static int run_fork(const cli_command *cmd, int argc, char **argv)
         status = cli_open_box(args.argv[0], &engine, &box);
     if (status >= 0)
         return status;
+    if (take_labels(box, &v.labels, &err) < 0)
+        return cli_fail(&err, NULL);
     o.name = args.argc == 2 ? args.argv[1] : v.name;
     o.labels = v.labels.items;
     o.ttl_ms = v.ttl > 0 ? v.ttl : 0;
