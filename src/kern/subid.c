@@ -19,7 +19,7 @@ static bool names_us(csn_str who, uid_t uid, const char *user)
 {
     uint64_t number;
 
-    if (user && csn_str_is(who, user))
+    if (user && *user && csn_str_is(who, user))
         return true;
     return csn_parse_u64(who, &number) == 0 && number == uid;
 }
@@ -36,14 +36,37 @@ static bool parse_line(csn_str line, uid_t uid, const char *user, uint64_t *star
            *count < UINT32_MAX - *start;
 }
 
+/* The name that /etc/passwd has for us; grants usually go by it. Empty when there is none. */
+static void find_name(uid_t uid, char *out, size_t out_size)
+{
+    csn_lines lines;
+    csn_str line, name, part;
+    uint64_t number;
+
+    out[0] = '\0';
+    if (csn_lines_open(&lines, AT_FDCWD, "/etc/passwd", MAX_BYTES) < 0)
+        return;
+    while (out[0] == '\0' && csn_lines_next(&lines, &line) > 0)
+        if (csn_str_split(&line, ':', &name) && csn_str_split(&line, ':', &part) &&
+            csn_str_split(&line, ':', &part) && csn_parse_u64(part, &number) == 0 && number == uid)
+            (void) csn_str_copy(out, out_size, name); /* too long: no grant goes by it */
+    csn_lines_done(&lines);
+}
+
 int csn_subid_find(const char *path, uid_t uid, const char *user, uint32_t min_count,
                    uint32_t *ret_start, uint32_t *ret_count)
 {
+    char name[64];
     csn_lines lines;
     csn_str line;
     uint64_t start, count;
-    int r = csn_lines_open(&lines, AT_FDCWD, path, MAX_BYTES);
+    int r;
 
+    if (!user) {
+        find_name(uid, name, sizeof(name));
+        user = name;
+    }
+    r = csn_lines_open(&lines, AT_FDCWD, path, MAX_BYTES);
     if (r < 0)
         return r;
     while ((r = csn_lines_next(&lines, &line)) > 0)
