@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "inside_impl.h"
 #include "keeper.h"
+#include "walls_off.h"
 #include "kern/caps.h"
 #include "kern/missing.h"
 #include "kern/mount.h"
@@ -151,9 +152,13 @@ static int join_cgroups(csn_inside *in)
     if (group.n > 0)
         r = csn_cgroup_join(&group);
     csn_cgroup_done(&group);
-    if (r == 0 && syscall(SYS_unshare, CSN_CLONE_NEWCGROUP) < 0)
-        r = -errno;
     return r;
+}
+
+static int new_cgroup_namespace(csn_inside *in)
+{
+    (void) in;
+    return syscall(SYS_unshare, CSN_CLONE_NEWCGROUP) < 0 ? -errno : 0;
 }
 
 /* With a range of ids the child still has the keeper's, which don't exist inside. */
@@ -299,7 +304,7 @@ static const struct inside_step {
     const char *name;
     int (*run)(csn_inside *in);
     uint32_t
-        wall; /* may be left out when the caller named this wall optional (or a test switched it off) */
+        wall; /* may be left out when the caller named this wall optional */
 } steps[] = {
     { "close inherited descriptors", close_inherited, 0 },
     { "start a session", new_session, 0 },
@@ -322,6 +327,7 @@ static const struct inside_step {
     { "mount volumes", csn_inside_mount_volumes, 0 },
     { "set the host name", set_hostname, 0 },
     { "join cgroups", join_cgroups, 0 },
+    { "make a cgroup namespace", new_cgroup_namespace, 0 },
     { "pivot root", pivot, 0 }, /* from here on the host's tree is out of reach */
     { "forbid nested namespaces", forbid_nesting,
       CSN_WALL_NO_NESTING }, /* cloning a mount needs one: not earlier */
@@ -350,17 +356,6 @@ static _Noreturn void give_up(csn_inside *in, uint32_t step, int error)
     _exit(1);
 }
 
-static bool is_off(const csn_inside *in, uint32_t wall)
-{
-#ifdef CSN_TEST_HOOKS
-    return wall & in->plan.walls_off;
-#else
-    (void) in;
-    (void) wall;
-    return false;
-#endif
-}
-
 _Noreturn void csn_inside_run(int setup_fd, int control_fd)
 {
     static csn_inside in;
@@ -374,13 +369,9 @@ _Noreturn void csn_inside_run(int setup_fd, int control_fd)
     for (size_t i = 0; i < CSN_TREES_MAX; i++)
         in.trees[i] = -1;
     for (uint32_t i = 0; i < CSN_COUNT(steps); i++) {
-        if (is_off(&in, steps[i].wall)) {
-            in.missing |= steps[i].wall;
-            continue;
-        }
         int r = csn_fault(steps[i].name);
         if (r == 0)
-            r = steps[i].run(&in);
+            r = csn_walls_step(steps[i].name, steps[i].run)(&in);
         if (r < 0 && !(steps[i].wall & in.plan.optional_walls))
             give_up(&in, i, r);
         if (r < 0)

@@ -32,16 +32,6 @@
 
 char csn_frame_bytes[CSN_FRAME_MAX];
 
-uint32_t csn_walls_off(const csn_keeper *k)
-{
-#ifdef CSN_TEST_HOOKS
-    return k->plan.walls_off;
-#else
-    (void) k;
-    return 0;
-#endif
-}
-
 /* 0, 1 and 2 are somebody's, even if the starter left them closed: no descriptor of ours may land there. */
 static int fill_stdio(void)
 {

@@ -72,7 +72,7 @@ static int clone_one(csn_keeper *k, const csn_tree_want *want, int *ret_fd)
         return r;
     r = want->kind == CSN_TREE_VOLUME ? clone_volume(&k->plan.mounts[want->index], path, &fd)
                                       : csn_tree_clone(AT_FDCWD, path, false, &fd);
-    if (r == 0)
+    if (r == 0 && !(csn_walls_off(k) & CSN_WALL_USERNS))
         r = csn_tree_idmap(fd, k->userns_fd);
     /* A file system that can't be mapped still serves as a lower layer: its files belong to nobody inside. */
     if (want->kind != CSN_TREE_VOLUME && (r == -EINVAL || r == -EOPNOTSUPP))

@@ -107,6 +107,8 @@ static void stop_listening(csn_keeper *k)
 
 static int make_child(csn_keeper *k, csn_error *err)
 {
+    if (k->is_cloned_early && csn_walls_off(k))
+        csn_kill_child(k); /* it was born with all walls */
     return k->is_cloned_early ? CSN_OK : csn_clone_inside(k, err);
 }
 

@@ -119,22 +119,10 @@ static int cover_dir(csn_inside *in, const char *name)
     return r < 0 ? r : csn_mount_attach(copy, in->proc_fd, name, CSN_TARGET_EXISTING);
 }
 
-static int unmasked(csn_inside *in)
-{
-#ifdef CSN_TEST_HOOKS
-    if (in->plan.walls_off & CSN_WALL_PROC) {
-        in->mask_error = 0;
-        csn_close(&in->proc_fd);
-        return csn_mount_proc(CSN_PROC_HIDEPID, &in->proc_fd);
-    }
-#endif
-    return in->plan.optional_walls & CSN_WALL_PROC ? 0 : in->mask_error;
-}
-
 int csn_inside_place_proc(csn_inside *in)
 {
     static const char *const dirs[] = { "acpi", "scsi" };
-    int r = unmasked(in);
+    int r = in->plan.optional_walls & CSN_WALL_PROC ? 0 : in->mask_error;
 
     if (r == 0 && in->go.wants_proc)
         r = csn_mount_proc(CSN_PROC_RDONLY, &in->watch_proc_fd);

@@ -16,6 +16,7 @@
 #include "kern/pidfd.h"
 #include "kern/spawn.h"
 #include "setup.h"
+#include "walls_off.h"
 
 static uint64_t namespaces(const csn_keeper *k)
 {
@@ -24,6 +25,10 @@ static uint64_t namespaces(const csn_keeper *k)
 
     if (csn_walls_off(k) & CSN_WALL_NETNS)
         flags &= ~CSN_CLONE_NEWNET;
+    if (csn_walls_off(k) & CSN_WALL_USERNS)
+        flags &= ~CSN_CLONE_NEWUSER;
+    if (csn_walls_off(k) & CSN_WALL_NAMESPACES)
+        flags &= ~(CSN_CLONE_NEWIPC | CSN_CLONE_NEWUTS | CSN_CLONE_NEWTIME);
     return flags;
 }
 
@@ -41,6 +46,9 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
     int setup[2] = { -1, -1 }, control[2] = { -1, -1 };
     int r = make_pair(setup);
 
+#ifdef CSN_TEST_HOOKS
+    csn_walls_down = k->plan.walls_off;
+#endif
     if (r == 0)
         r = make_pair(control);
     pid_t pid =

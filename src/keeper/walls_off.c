@@ -8,6 +8,7 @@
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -114,7 +115,8 @@ static const struct {
     { "mount /dev", CSN_WALL_DEV, host_dev },
     { "set the host name", CSN_WALL_NAMESPACES, nothing }, /* it is the host's */
     { "make a cgroup namespace", CSN_WALL_NAMESPACES, nothing },
-    { "forbid nested namespaces", CSN_WALL_NO_NESTING, nothing },
+    /* Without a user namespace of its own it would be forbidden to the whole host. */
+    { "forbid nested namespaces", CSN_WALL_NO_NESTING | CSN_WALL_USERNS, nothing },
     { "set rlimits", CSN_WALL_RLIMITS, nothing },
     { "apply landlock", CSN_WALL_LANDLOCK, nothing },
     { "set user and group", CSN_WALL_USERNS, stay_host_root },
