@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/time.h"
 #include "missing.h"
 #include "mount.h"
 #include "pidfd.h"
@@ -143,6 +144,8 @@ int csn_userns_make(const csn_idmap *uids, size_t n_uids, const csn_idmap *gids,
         for (;;)
             (void) pause(); /* until killed */
     int r = csn_userns_map(pid, uids, n_uids, gids, n_gids, false);
+    if (r == -EPERM) /* more than our own id: for that there are helpers */
+        r = csn_userns_map_helper(pid, uids, n_uids, gids, n_gids, csn_deadline_in_ms(5000));
     if (r == 0)
         r = open_userns(pid, ret_fd);
     (void) csn_pidfd_signal(pidfd, SIGKILL); /* our child: can't fail */
