@@ -102,17 +102,23 @@ static int remove_dir(int top, int dirfd, const char *name, unsigned depth)
     return r;
 }
 
+static int remove_file(int dirfd, const char *name)
+{
+    if (unlinkat(dirfd, name, 0) == 0)
+        return 0;
+    if (errno == EACCES && fchmod(dirfd, 0700) == 0 && unlinkat(dirfd, name, 0) == 0)
+        return 0;
+    return -errno;
+}
+
 static int remove_entry(int top, int dirfd, const struct dirent *entry, unsigned depth)
 {
     int r;
 
     if (entry->d_type != DT_DIR) {
-        if (unlinkat(dirfd, entry->d_name, 0) == 0)
-            return 0;
-        if (errno != EISDIR && errno != EPERM && errno != EACCES)
-            return -errno;
-        if (errno == EACCES && fchmod(dirfd, 0700) == 0 && unlinkat(dirfd, entry->d_name, 0) == 0)
-            return 0;
+        r = remove_file(dirfd, entry->d_name);
+        if (r != -EISDIR) /* the file system doesn't say what its entries are */
+            return r;
     }
     r = remove_dir(top, dirfd, entry->d_name, depth);
     if (r == -EACCES && fchmod(dirfd, 0700) == 0)
