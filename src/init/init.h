@@ -44,8 +44,9 @@ enum { CSN_WORKERS_MAX = 256, CSN_CONTROL_FD = CSN_KEEPER_FD };
 
 extern csn_slot *csn_slots;                /* CSN_PROCESS_MAX of them */
 extern pid_t csn_workers[CSN_WORKERS_MAX]; /* living file workers; 0: free */
-extern _Atomic uint32_t
-    *csn_oom_is_set; /* shared: writing oom_score_adj is not possible or not needed */
+/* Shared, too. */
+extern _Atomic uint32_t *csn_has_leftovers; /* a command ended and left processes behind */
+extern _Atomic uint32_t *csn_oom_is_set;    /* oom_score_adj need not or cannot be written */
 
 /* main.c. The loop; returns when the keeper is gone. */
 void csn_init_prepare(void);

@@ -14,7 +14,8 @@ enum {
     STOP_PASSES_MAX = 20,
     EMPTY_PASSES_MAX = 20, /* then even the shepherd goes */
     ORPHAN_PASSES_MAX = 100,
-    DELAY_MAX_MS = 50
+    DELAY_MAX_MS = 50,
+    BOMB_TASKS = 256
 };
 
 static pid_t found[CSN_TREE_MAX], before[CSN_TREE_MAX];
@@ -142,7 +143,8 @@ void csn_shepherd_is_gone(csn_slot *slot, const struct rusage *usage)
     slot->shepherd = 0;
     slot->usage = *usage;
     atomic_store(&slot->main_pid, 0);
-    start_job(slot);
+    if (slot->phase != CSN_JOB_KILL)
+        start_job(slot);
 }
 
 /* Everyone but us, in one call that no fork slips through. */
@@ -152,6 +154,34 @@ static void signal_everyone(int sig)
         if (csn_slots[i].process != 0)
             atomic_store(&csn_slots[i].is_killed, 1);
     (void) kill(-1, sig); /* nobody there: fine */
+}
+
+static int has_workers(void)
+{
+    for (size_t i = 0; i < CSN_WORKERS_MAX; i++)
+        if (csn_workers[i] != 0)
+            return 1;
+    return 0;
+}
+
+/* A fork bomb that is all there is besides us needs no look at who is whose: one call, though it takes the shepherd and
+ * what it counted. To stop hundreds of busy processes first takes each of them a turn on the processor. */
+static int kill_as_bomb(csn_slot *slot)
+{
+    if (!is_only_command(slot) || has_workers() || atomic_load(csn_has_leftovers) ||
+        csn_tasks_since(slot->first_pid) < BOMB_TASKS)
+        return 0;
+    start_job(slot);
+    slot->phase = CSN_JOB_KILL;
+    (void) kill(-1, SIGKILL); /* nobody there: fine */
+    return 1;
+}
+
+static void kill_tree(csn_slot *slot)
+{
+    atomic_store(&slot->is_killed, 1);
+    if (slot->phase == CSN_JOB_NONE && !kill_as_bomb(slot))
+        start_job(slot);
 }
 
 void csn_init_kill_request(const csn_init_kill *request)
@@ -168,9 +198,7 @@ void csn_init_kill_request(const csn_init_kill *request)
     if (!slot)
         return; /* it has ended meanwhile, and the keeper will hear or has heard */
     if (request->whole_tree && request->signal == SIGKILL) {
-        atomic_store(&slot->is_killed, 1);
-        if (slot->phase == CSN_JOB_NONE)
-            start_job(slot);
+        kill_tree(slot);
     } else if (request->whole_tree) {
         (void) csn_tree_signal(slot, request->signal, found);
     } else {

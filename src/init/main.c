@@ -33,7 +33,7 @@ enum { FRAMES_AT_ONCE = 16, REAPED_AT_ONCE = 512 };
 
 csn_slot *csn_slots;
 pid_t csn_workers[CSN_WORKERS_MAX];
-_Atomic uint32_t *csn_oom_is_set;
+_Atomic uint32_t *csn_has_leftovers, *csn_oom_is_set;
 
 static _Alignas(16) char frame_buf[CSN_FRAME_MAX];
 
@@ -60,12 +60,13 @@ static void prepare_signals(void)
 
 void csn_init_prepare(void)
 {
-    const size_t size = sizeof(csn_slot) * CSN_PROCESS_MAX + sizeof(*csn_oom_is_set);
+    const size_t size = sizeof(csn_slot) * CSN_PROCESS_MAX + 2 * sizeof(*csn_oom_is_set);
     void *shared;
 
     (void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  /* valid arguments */
     (void) prctl(PR_SET_NAME, "init", 0, 0, 0); /* a memfd's name says nothing */
     prepare_signals();
+    csn_sys_be_quick(); /* a fork bomb has a thousand turns to our one */
     (void) fcntl(CSN_CONTROL_FD, F_SETFD, FD_CLOEXEC); /* not open: the first receive says so */
     umask(022);
     shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -73,6 +74,7 @@ void csn_init_prepare(void)
         _exit(1);
     csn_slots = shared;
     csn_oom_is_set = (void *) (csn_slots + CSN_PROCESS_MAX);
+    csn_has_leftovers = csn_oom_is_set + 1;
 }
 
 static void hear(csn_msg *msg)

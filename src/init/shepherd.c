@@ -104,7 +104,15 @@ static pid_t start(csn_slot *slot, csn_child *child)
     return pid;
 }
 
-/* Waits for main, adopting and burying what it leaves behind. When the tree is being killed, the last to go is us. */
+static int has_children(void)
+{
+    siginfo_t info;
+
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* Waits for main, adopting and burying what it leaves behind. When the tree is being killed, the last to go is us.
+ * 1: somebody may be left. */
 static int tend(csn_slot *slot, pid_t main_pid, int *ret_status)
 {
     for (;;) {
@@ -119,7 +127,7 @@ static int tend(csn_slot *slot, pid_t main_pid, int *ret_status)
         if (info.si_pid == main_pid) {
             *ret_status = status;
             if (!atomic_load(&slot->is_killed))
-                return 0;
+                return 1;
         }
     }
 }
@@ -153,7 +161,8 @@ _Noreturn void csn_shepherd_run(csn_slot *slot, const csn_init_spawn *request, c
     pid = start(slot, &child);
     say_started(slot, pid, master);
     (void) csn_sys_close_range(CSN_CONTROL_FD + 1); /* the streams are the program's alone */
-    (void) tend(slot, pid, &status);
+    if (tend(slot, pid, &status) && has_children())
+        atomic_store(csn_has_leftovers, 1);
     (void) getrusage(RUSAGE_CHILDREN, &usage); /* valid arguments */
     csn_say_exited(slot->process, status, &usage, csn_tasks_since(self));
     atomic_store(&slot->said, CSN_SAID_END);

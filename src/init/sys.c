@@ -96,6 +96,25 @@ int csn_sys_ppid(pid_t pid, pid_t *ret_ppid)
     return 0;
 }
 
+struct sched_attr_v0 { /* of <linux/sched/types.h>, which clashes with <sched.h> */
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+void csn_sys_be_quick(void)
+{
+    const struct sched_attr_v0 attr = {
+        .size = sizeof(attr),
+        .flags = 1, /* SCHED_FLAG_RESET_ON_FORK */
+        .runtime_ns = 100000,
+    };
+
+    (void) syscall(SYS_sched_setattr, 0, &attr, 0); /* an older kernel: as good as before */
+}
+
 int64_t csn_sys_now_ms(void)
 {
     struct timespec now = { 0, 0 };

@@ -17,6 +17,8 @@ int csn_sys_getcwd(char *buf, size_t size); /* as the kernel says it, "(unreacha
 int csn_sys_become(uid_t uid, gid_t gid);
 /* The parent of a process without procfs. -ECHILD: it is a thread; else -errno: gone, or a kernel before 6.13. */
 int csn_sys_ppid(pid_t pid, pid_t *ret_ppid);
+/* Asks for short turns on the processor: whoever asks for little gets it soon (Linux 6.12+). Children get usual ones. */
+void csn_sys_be_quick(void);
 int64_t csn_sys_now_ms(void); /* monotonic */
 /* Up to size - 1 bytes of a small file, NUL-terminated: how many, or -errno. */
 int csn_sys_read_small(const char *path, char *buf, size_t size);

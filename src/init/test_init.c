@@ -334,7 +334,6 @@ TEST(a_signal_to_the_tree_reaches_everyone_in_it)
     box_kill(&b, 5, SIGTERM, true);
     wait_for_text(out, "child\nmain\n");
     CHECK_INT(WEXITSTATUS(box_hear_exited(&b).wait_status), 3);
-    wait_until_alone(&b, 1);
 }
 
 TEST(a_kill_of_the_tree_takes_daemons_sessions_and_stopped_ones)
@@ -462,32 +461,67 @@ TEST(processes_that_hide_from_proc_are_found)
     wait_until_alone(&b, 1);
 }
 
-TEST(a_fork_bomb_is_killed_within_two_seconds_and_init_answers_meanwhile)
+/* As many as 400 at once: RLIMIT_NPROC counts by user and stands for the pids cgroup here. */
+static const char bomb[] =
+    "#include <sys/resource.h>\n#include <unistd.h>\n#include <signal.h>\n"
+    "int main(void) { struct rlimit l = { 400, 400 }; setrlimit(RLIMIT_NPROC, &l);"
+    " signal(SIGTERM, SIG_IGN); write(1, \"ready\\n\", 6);"
+    " for (;;) if (fork() == 0) setsid(); else if (getpid() % 3 == 0 && getppid() != 1) _exit(0); }";
+
+static void kill_the_bomb(box *b, uint32_t process, int out)
 {
-    box b = a_box();
-    /* As many as 400 at once: RLIMIT_NPROC counts by user and stands for the pids cgroup here. */
-    const char *path = compiled(
-        &b,
-        "#include <sys/resource.h>\n#include <unistd.h>\n#include <signal.h>\n"
-        "int main(void) { struct rlimit l = { 400, 400 }; setrlimit(RLIMIT_NPROC, &l);"
-        " signal(SIGTERM, SIG_IGN); write(1, \"ready\\n\", 6);"
-        " for (;;) if (fork() == 0) setsid(); else if (getpid() % 3 == 0 && getppid() != 1) _exit(0); }");
-    int out = start_talking(&b, 1, path);
     int64_t start;
     csn_init_exited exited;
 
     wait_for_text(out, "ready");
-    for (int i = 0; i < 500 && count_processes(&b) < 50; i++)
+    for (int i = 0; i < 500 && count_processes(b) < 200; i++)
         (void) poll(NULL, 0, 10);
-    csn_test_note("%d processes in the bomb", count_processes(&b));
+    csn_test_note("%d processes in the bomb", count_processes(b));
     start = now_ms();
-    box_kill(&b, 1, SIGKILL, true);
-    exited = box_hear_exited(&b);
+    box_kill(b, process, SIGKILL, true);
+    exited = box_hear_exited(b);
+    CHECK_INT(exited.process, process);
+    CHECK_INT(exited.wait_status, SIGKILL);
     csn_test_note("killed in %d ms, %lld tasks", (int) (now_ms() - start),
                   (long long) exited.n_tasks);
     CHECK(now_ms() - start < 2000);
+}
+
+TEST(a_fork_bomb_is_killed_within_two_seconds)
+{
+    box b = a_box();
+    int out = start_talking(&b, 1, compiled(&b, bomb));
+
+    kill_the_bomb(&b, 1, out);
     wait_until_alone(&b, 1);
     CHECK_STR(sh(&b, "echo fine"), "fine\n");
+}
+
+TEST(a_fork_bomb_beside_another_command_dies_alone)
+{
+    box b = a_box();
+    int other = start_talking(&b, 2, "echo ready; read x; sleep 1000");
+    int out;
+
+    wait_for_text(other, "ready");
+    out = start_talking(&b, 1, compiled(&b, bomb));
+    kill_the_bomb(&b, 1, out);
+    wait_until_alone(&b, 4);
+    box_kill(&b, 2, SIGKILL, true);
+    CHECK_INT(box_hear_exited(&b).process, 2);
+    wait_until_alone(&b, 1);
+}
+
+TEST(what_earlier_commands_left_survives_the_end_of_a_bomb)
+{
+    box b = a_box();
+    int out = start_talking(&b, 2, "setsid sleep 1000 >/dev/null & echo done");
+
+    wait_for_text(out, "done");
+    CHECK_INT(box_hear_exited(&b).wait_status, 0);
+    out = start_talking(&b, 1, compiled(&b, bomb));
+    kill_the_bomb(&b, 1, out);
+    wait_until_alone(&b, 2);
 }
 
 TEST(everyone_can_be_killed_at_once)
