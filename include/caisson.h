@@ -2,6 +2,8 @@
 #ifndef CAISSON_H
 #define CAISSON_H
 
+#include <caisson/arena.h>
+#include <caisson/config.h>
 #include <caisson/engine.h>
 #include <caisson/error.h>
 #include <caisson/files.h>

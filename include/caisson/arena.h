@@ -26,11 +26,12 @@ CSN_API int csn_cancel_is_fired(const csn_cancel *cancel);
 
 typedef struct csn_candidate {
     size_t size;
-    const char *id;          /* [A-Za-z0-9][A-Za-z0-9._-]{0,63} */
-    const char *script;      /* local file; run by its suffix (.py .js .sh .ts .c …) or its #! line */
-    const char *name;        /* shown to people; NULL: the id */
+    const char *id;     /* [A-Za-z0-9][A-Za-z0-9._-]{0,63} */
+    const char *script; /* local file; run by its suffix (.py .js .sh .ts .c …) or its #! line */
+    const char *name;   /* shown to people; NULL: the id */
     const char *description; /* NULL: none */
-    const char *const *pip;  /* packages installed before the run, NULL at the end; added to the options' */
+    const char *const
+        *pip; /* packages installed before the run, NULL at the end; added to the options' */
     const char *setup;       /* shell text run before the script; NULL: the options' */
     const char *const *env;  /* "KEY=value", NULL at the end; added to the options' */
     int64_t timeout_ms;      /* of the script; 0: the options' */
@@ -65,28 +66,30 @@ typedef void (*csn_run_state_fn)(size_t index, unsigned trial, csn_run_state sta
                                  const struct csn_candidate_result *result, void *user);
 typedef void (*csn_tick_fn)(void *user);
 /* What a script prints, as it comes; not what its setup prints. */
-typedef void (*csn_candidate_output_fn)(const char *candidate_id, csn_stream stream, const void *data,
-                                        size_t len, void *user);
+typedef void (*csn_candidate_output_fn)(const char *candidate_id, csn_stream stream,
+                                        const void *data, size_t len, void *user);
 
 typedef struct csn_run_options {
     size_t size;
     csn_backend_kind backend;
-    const csn_config *config;  /* for CSN_BACKEND_DAYTONA; NULL: loaded from the environment */
-    const char *objective;     /* argv[1] of the script, byte for byte; at most 131071 bytes */
-    size_t objective_len;      /* 0: strlen(objective) */
-    const char *output_path;   /* absolute path inside, argv[2]; NULL: /home/daytona/<id>_output.md */
+    const csn_config *config; /* for CSN_BACKEND_DAYTONA; NULL: loaded from the environment */
+    const char *objective;    /* argv[1] of the script, byte for byte; at most 131071 bytes */
+    size_t objective_len;     /* 0: strlen(objective) */
+    const char *output_path; /* absolute path inside, argv[2]; NULL: /home/daytona/<id>_output.md */
     const char *artifact_file; /* local copy (csn_candidate_run only); NULL: none */
     /* Time limits in ms, each of its own; 0: the default. */
     int64_t upload_timeout_ms;   /* 30 s */
     int64_t setup_timeout_ms;    /* 60 s */
     int64_t timeout_ms;          /* 60 s, of the script */
     int64_t artifact_timeout_ms; /* 10 s */
-    int64_t output_bytes;        /* kept of what is printed; 0: 10 MiB. The rest is read, counted, dropped */
-    int64_t artifact_bytes;      /* largest artifact; 0: 64 MiB */
-    const char *const *env;      /* "KEY=value", NULL at the end; nothing else of the caller's reaches the script */
-    const char *const *pip;      /* NULL at the end */
-    const char *find_links;      /* local directory of wheels; pip then needs no network */
-    const char *setup;           /* shell text; NULL: none */
+    int64_t
+        output_bytes; /* kept of what is printed; 0: 10 MiB. The rest is read, counted, dropped */
+    int64_t artifact_bytes; /* largest artifact; 0: 64 MiB */
+    const char *const
+        *env; /* "KEY=value", NULL at the end; nothing else of the caller's reaches the script */
+    const char *const *pip; /* NULL at the end */
+    const char *find_links; /* local directory of wheels; pip then needs no network */
+    const char *setup;      /* shell text; NULL: none */
     csn_network network;
     const char *image;    /* NULL: "host" */
     int64_t memory_bytes; /* limits as in csn_sandbox_options */
@@ -119,7 +122,7 @@ typedef struct csn_candidate_result {
     int timed_out;
     double exec_seconds; /* the script alone; 0 when it did not run */
     int output_truncated;
-    int64_t output_bytes; /* produced in all */
+    int64_t output_bytes;   /* produced in all */
     int64_t artifact_bytes; /* -1: no artifact */
     char *artifact_path;    /* inside */
     char *artifact_file;    /* local copy, or NULL */
@@ -150,15 +153,16 @@ CSN_API const char *csn_candidate_advice(const char *error_message);
 typedef enum csn_check_kind {
     CSN_CHECK_CONTAINS = 1, /* text: these bytes occur */
     CSN_CHECK_REGEX,        /* text: a POSIX extended expression matches some line */
-    CSN_CHECK_JSON_KEYS,    /* text: comma-separated paths "a", "a.b"; arrays on the way: every element */
-    CSN_CHECK_MIN_COUNT     /* text: an expression that matches at least `count` times */
+    CSN_CHECK_JSON_KEYS, /* text: comma-separated paths "a", "a.b"; arrays on the way: every element */
+    CSN_CHECK_MIN_COUNT /* text: an expression that matches at least `count` times */
 } csn_check_kind;
 
 typedef struct csn_artifact_check {
     csn_check_kind kind;
     const char *text;
     int64_t count;
-    double points; /* 0: a gate, failing it disqualifies. > 0: worth so many points of the quality */
+    double
+        points; /* 0: a gate, failing it disqualifies. > 0: worth so many points of the quality */
 } csn_artifact_check;
 
 /* "contains:TEXT", "regex:RE", "json-keys:a,b.c", "min-count:N:RE". *ret_check borrows from `text`.
@@ -215,18 +219,20 @@ typedef struct csn_comparison {
 
 typedef struct csn_arena_options {
     size_t size;
-    csn_run_options run;        /* for every candidate; run.artifact_file is not read */
-    const char *artifacts_dir;  /* <dir>/<id>/<artifact_name>; NULL: nothing is written */
-    const char *artifact_name;  /* NULL: "output.md" */
-    unsigned n_jobs;            /* at a time; 0: all, up to 64 */
-    unsigned n_trials;          /* runs of each candidate; 0: 1 */
-    uint64_t seed;              /* of the order of trials; 0: drawn */
+    csn_run_options run;       /* for every candidate; run.artifact_file is not read */
+    const char *artifacts_dir; /* <dir>/<id>/<artifact_name>; NULL: nothing is written */
+    const char *artifact_name; /* NULL: "output.md" */
+    unsigned n_jobs;           /* at a time; 0: all, up to 64 */
+    unsigned n_trials;         /* runs of each candidate; 0: 1 */
+    uint64_t seed;             /* of the order of trials; 0: drawn */
     const csn_artifact_check *checks;
     size_t n_checks;
-    const char *scorer;        /* a script (uploaded) or a shell command; the artifact's path is its argument */
+    const char
+        *scorer; /* a script (uploaded) or a shell command; the artifact's path is its argument */
     int64_t scorer_timeout_ms; /* 0: 60 s */
     csn_score_fn score;        /* NULL: none */
-    double weight_success, weight_quality, weight_speed; /* all 0: 0.2, 0.6, 0.2; else they sum to 1 */
+    double weight_success, weight_quality,
+        weight_speed; /* all 0: 0.2, 0.6, 0.2; else they sum to 1 */
 } csn_arena_options;
 
 typedef struct csn_arena_result {
@@ -238,10 +244,11 @@ typedef struct csn_arena_result {
     char *artifacts_dir;        /* may be NULL */
     char *artifact_name;
     size_t n_candidates;
-    csn_candidate_result **results; /* input order; with trials the first successful run, else the first */
-    csn_score *scores;              /* input order; with trials means over them */
-    char **names, **descriptions;   /* display names; a description may be NULL */
-    int64_t winner;                 /* index, or -1 */
+    csn_candidate_result *
+        *results;      /* input order; with trials the first successful run, else the first */
+    csn_score *scores; /* input order; with trials means over them */
+    char **names, **descriptions; /* display names; a description may be NULL */
+    int64_t winner;               /* index, or -1 */
     unsigned n_trials, n_jobs;
     uint64_t seed;
     double timeout_seconds;
@@ -251,7 +258,7 @@ typedef struct csn_arena_result {
     /* Every run, in the order it was started; outputs and artifacts are kept in `results` only. */
     size_t n_runs;
     csn_candidate_result **runs;
-    size_t *run_candidate;  /* index of the candidate of each run */
+    size_t *run_candidate; /* index of the candidate of each run */
     csn_score *run_scores;
     csn_trial_stats *stats;     /* per candidate */
     csn_comparison *comparison; /* NULL: fewer than two candidates or trials */
@@ -270,7 +277,7 @@ CSN_API csn_arena_result *csn_arena_result_free(csn_arena_result *result);
 
 typedef enum csn_report_format {
     CSN_REPORT_JSON = 1, /* results.json: everything */
-    CSN_REPORT_HTML,     /* one file, no script, no network; hostile output is shown, never obeyed */
+    CSN_REPORT_HTML, /* one file, no script, no network; hostile output is shown, never obeyed */
     CSN_REPORT_MARKDOWN
 } csn_report_format;
 

@@ -22,7 +22,7 @@ typedef void (*csn_config_warn_fn)(const char *message, void *user);
 
 typedef struct csn_config_options {
     size_t size;
-    const char *dir;      /* where .env.local and .env are looked for; NULL: the current directory */
+    const char *dir; /* where .env.local and .env are looked for; NULL: the current directory */
     const char *env_file; /* NULL: the two above; else this file alone, which must exist */
     const char *api_key;  /* explicit values win over everything; NULL: none */
     const char *api_url;

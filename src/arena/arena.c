@@ -96,8 +96,8 @@ static void settle(csn_arena *a, size_t run, const csn_quality *quality)
     size_t candidate = a->result->run_candidate[run];
     csn_candidate_result *r = a->result->runs[run];
 
-    if (csn_score_finish(&a->result->run_scores[run], r, &a->rules, quality,
-                         &a->details[run], timeout_of(a, candidate)) < 0)
+    if (csn_score_finish(&a->result->run_scores[run], r, &a->rules, quality, &a->details[run],
+                         timeout_of(a, candidate)) < 0)
         a->out_of_memory = true;
     csn_buf_free(&a->details[run]);
     choose_shown(a, run);
@@ -308,7 +308,8 @@ static int prepare_candidates(csn_arena *a, const csn_candidate *list)
         csn_candidate c;
         int r;
 
-        if (csn_arena_options_copy(&c, sizeof(c), &list[i], list[i].size, "csn_candidate", NULL) < 0)
+        if (csn_arena_options_copy(&c, sizeof(c), &list[i], list[i].size, "csn_candidate", NULL) <
+            0)
             return -EINVAL;
         r = csn_entry_prepare(&a->entries[i], &c, &a->o.run);
         if (r == 0)
@@ -385,8 +386,7 @@ static int describe(csn_arena *a)
 
 static void done(csn_arena *a)
 {
-    csn_list_foreach(node, &a->judgements)
-    {
+    csn_list_foreach (node, &a->judgements) {
         judgement *j = csn_list_entry(node, judgement, link);
 
         csn_entry_done(&j->entry);

@@ -1,10 +1,10 @@
 /* One candidate: prepared, run, handed back. Never fails but for the caller's own mistakes. */
-#include <caisson/arena.h>
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <caisson/arena.h>
 
 #include "base/err.h"
 #include "base/fault.h"
@@ -59,8 +59,8 @@ static const csn_job_watch watch = { log_line, new_state, ended, took_output };
 static void save(single *s)
 {
     const char *file = s->o.artifact_file, *slash = strrchr(file, '/');
-    char *dir = slash ? csn_strndup(file, slash == file ? 1 : (size_t) (slash - file))
-                      : csn_strdup(".");
+    char *dir =
+        slash ? csn_strndup(file, slash == file ? 1 : (size_t) (slash - file)) : csn_strdup(".");
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
     int r = dir ? csn_make_dirs(dir) : -ENOMEM;
 

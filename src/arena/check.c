@@ -72,7 +72,8 @@ int csn_artifact_check_parse(const char *text, csn_artifact_check *ret_check, cs
         const char *second = strchr(check.text, ':');
 
         if (!second ||
-            csn_parse_i64(csn_str_n(check.text, (size_t) (second - check.text)), &check.count) < 0 ||
+            csn_parse_i64(csn_str_n(check.text, (size_t) (second - check.text)), &check.count) <
+                0 ||
             check.count < 1)
             return csn_fail(err, CSN_E_INVALID,
                             "check '%.60s': expected min-count:N:RE with N of 1 or more", text);

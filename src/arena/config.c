@@ -1,11 +1,11 @@
 /* Who speaks to the remote backend and where it is: arguments, environment, `.env.local`, `.env`, defaults. */
-#include <caisson/config.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <caisson/config.h>
 
 #include "backend.h"
 #include "base/buf.h"
@@ -150,7 +150,8 @@ int csn_config_load(const csn_config_options *opts, csn_config **ret_config, csn
 {
     csn_config_options o;
     csn_config *c;
-    int r = csn_arena_options_copy(&o, sizeof(o), opts, opts ? opts->size : 0, "csn_config_options", err);
+    int r = csn_arena_options_copy(&o, sizeof(o), opts, opts ? opts->size : 0, "csn_config_options",
+                                   err);
 
     if (r < 0)
         return r;

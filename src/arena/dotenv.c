@@ -89,7 +89,8 @@ void csn_dotenv_done(csn_dotenv *env)
 
 static bool at_line_end(const reader *r)
 {
-    return r->p == r->end || *r->p == '\n' || (*r->p == '\r' && (r->p + 1 == r->end || r->p[1] == '\n'));
+    return r->p == r->end || *r->p == '\n' ||
+           (*r->p == '\r' && (r->p + 1 == r->end || r->p[1] == '\n'));
 }
 
 static void skip_blanks(reader *r)
@@ -118,7 +119,8 @@ static bool expand(reader *r, csn_buf *value)
         return false;
     while (p < r->end && is_key_char((unsigned char) *p))
         p++;
-    if (p == r->end || *p != '}' || csn_str_copy(key, sizeof(key), csn_str_n(start, (size_t) (p - start))) < 0)
+    if (p == r->end || *p != '}' ||
+        csn_str_copy(key, sizeof(key), csn_str_n(start, (size_t) (p - start))) < 0)
         return false;
     found = getenv(key);
     if (!found)
@@ -199,7 +201,8 @@ static int read_line(reader *r)
     skip_blanks(r);
     if (at_line_end(r) || *r->p == '#')
         return skip_line(r), 0;
-    if (r->end - r->p > 7 && memcmp(r->p, "export", 6) == 0 && (r->p[6] == ' ' || r->p[6] == '\t')) {
+    if (r->end - r->p > 7 && memcmp(r->p, "export", 6) == 0 &&
+        (r->p[6] == ' ' || r->p[6] == '\t')) {
         r->p += 6;
         skip_blanks(r);
     }

@@ -23,8 +23,11 @@ static const char *const base_env[] = {
     "HOME=" HOME, "PATH=" PATHS, "LANG=C.UTF-8", "TMPDIR=/tmp", "PYTHONUNBUFFERED=1", NULL,
 };
 static const char *const pip_env[] = {
-    "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_NO_CACHE_DIR=1", "PIP_DISABLE_PIP_VERSION_CHECK=1",
-    "PIP_ROOT_USER_ACTION=ignore", NULL,
+    "PIP_BREAK_SYSTEM_PACKAGES=1",
+    "PIP_NO_CACHE_DIR=1",
+    "PIP_DISABLE_PIP_VERSION_CHECK=1",
+    "PIP_ROOT_USER_ACTION=ignore",
+    NULL,
 };
 
 static void *keep(csn_entry *e, void *p)
@@ -186,7 +189,8 @@ static int add_wheels(csn_entry *e, const char *dir)
     while (r == 0 && (entry = readdir(d))) {
         const char *suffix = csn_suffix_of(entry->d_name);
 
-        if (strcmp(suffix, ".whl") != 0 && strcmp(suffix, ".gz") != 0 && strcmp(suffix, ".zip") != 0)
+        if (strcmp(suffix, ".whl") != 0 && strcmp(suffix, ".gz") != 0 &&
+            strcmp(suffix, ".zip") != 0)
             continue;
         r = add_upload(e, (csn_upload){ .path = text(e, WHEELS "/%s", entry->d_name),
                                         .host_path = text(e, "%s/%s", dir, entry->d_name),
@@ -294,8 +298,8 @@ static int plan_candidate(csn_entry *e, const csn_candidate *c, const csn_run_op
     e->plan.exec.timeout_ms = c->timeout_ms ? c->timeout_ms : o->timeout_ms;
     r = set_setups(e, c, o, env);
     if (r == 0)
-        r = set_command(e, c->script, path,
-                        keep(e, csn_strndup(o->objective, o->objective_len)), e->plan.output_path);
+        r = set_command(e, c->script, path, keep(e, csn_strndup(o->objective, o->objective_len)),
+                        e->plan.output_path);
     if (r < 0)
         return r;
     return add_upload(e, (csn_upload){ .path = path,
@@ -357,7 +361,8 @@ int csn_entry_prepare_scorer(csn_entry *e, const char *scorer, const char *candi
 
         if (!argv || !shell)
             return -ENOMEM;
-        memcpy(argv, (const char *[]){ "/bin/sh", "-c", shell, "scorer", artifact }, 5 * sizeof(*argv));
+        memcpy(argv, (const char *[]){ "/bin/sh", "-c", shell, "scorer", artifact },
+               5 * sizeof(*argv));
         e->plan.exec.argv = argv;
         return 0;
     }

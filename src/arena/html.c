@@ -91,29 +91,31 @@ static void put_head(csn_sink *k, const csn_arena_result *r)
 {
     char took[32];
 
-    csn_buf_puts(&k->buf,
-                 "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                 "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-                 "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                 "style-src 'unsafe-inline'\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
-                 "<title>Arena report</title>\n<style>");
+    csn_buf_puts(
+        &k->buf,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+        "style-src 'unsafe-inline'\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
+        "<title>Arena report</title>\n<style>");
     csn_buf_puts(&k->buf, style);
-    csn_buf_puts(&k->buf, "</style></head>\n<body><main>\n<h1>Arena report</h1>\n<p class=\"sub\">");
+    csn_buf_puts(&k->buf,
+                 "</style></head>\n<body><main>\n<h1>Arena report</h1>\n<p class=\"sub\">");
     csn_buf_printf(&k->buf, "%zu candidate%s", r->n_candidates, r->n_candidates == 1 ? "" : "s");
     if (r->n_trials > 1)
         csn_buf_printf(&k->buf, " × %u trials", r->n_trials);
     csn_buf_printf(&k->buf, ", each run in a sandbox of its own. %s.</p>\n", r->timestamp);
-    csn_buf_puts(&k->buf, "<div class=\"card\"><div class=\"sub\">Objective</div><div class=\"obj\">");
+    csn_buf_puts(&k->buf,
+                 "<div class=\"card\"><div class=\"sub\">Objective</div><div class=\"obj\">");
     csn_html_text(&k->buf, r->objective, r->objective_len < 8192 ? r->objective_len : 8192);
     if (r->objective_len > 8192)
         csn_buf_printf(&k->buf, " … (%zu bytes in all)", r->objective_len);
-    csn_buf_printf(&k->buf,
-                   "</div>\n<ul class=\"chips\"><li>execution <b>%s</b></li><li>at once <b>%u</b></li>"
-                   "<li>limit <b>%.10g s</b></li><li>whole run <b>%s</b></li>",
-                   r->execution_mode, r->n_jobs, r->timeout_seconds,
-                   csn_text_seconds(r->wall_seconds, took));
-    csn_buf_printf(&k->buf,
-                   "<li>weights <b>%.2g success, %.2g quality, %.2g speed</b></li>",
+    csn_buf_printf(
+        &k->buf,
+        "</div>\n<ul class=\"chips\"><li>execution <b>%s</b></li><li>at once <b>%u</b></li>"
+        "<li>limit <b>%.10g s</b></li><li>whole run <b>%s</b></li>",
+        r->execution_mode, r->n_jobs, r->timeout_seconds, csn_text_seconds(r->wall_seconds, took));
+    csn_buf_printf(&k->buf, "<li>weights <b>%.2g success, %.2g quality, %.2g speed</b></li>",
                    r->weights[0], r->weights[1], r->weights[2]);
     if (r->n_trials > 1)
         csn_buf_printf(&k->buf, "<li>seed <b>%" PRIu64 "</b></li>", r->seed);
@@ -165,18 +167,20 @@ static void put_row(csn_sink *k, const csn_arena_result *r, size_t i)
                    s->disqualified ? "bad" : "ok", s->disqualified ? "FAIL" : "PASS");
     csn_buf_printf(&k->buf, "<td class=\"n\">%.1f</td><td class=\"n\">%.1f</td>", s->quality_score,
                    s->speed_score);
-    csn_buf_printf(&k->buf, "<td class=\"n t\">%.1f</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n",
-                   s->total_score, csn_text_seconds(c->t_exec >= 0 ? s->exec_seconds : -1, took),
-                   c->has_receipt ? csn_text_size(c->receipt.peak_memory_bytes, size) : "–");
+    csn_buf_printf(
+        &k->buf, "<td class=\"n t\">%.1f</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n",
+        s->total_score, csn_text_seconds(c->t_exec >= 0 ? s->exec_seconds : -1, took),
+        c->has_receipt ? csn_text_size(c->receipt.peak_memory_bytes, size) : "–");
 }
 
 static void put_scores(csn_sink *k, const csn_arena_result *r, const size_t *order)
 {
-    csn_buf_puts(&k->buf,
-                 "<h2>Scores</h2>\n<div class=\"card scroll\"><table><thead><tr><th>Candidate</th>"
-                 "<th>Success</th><th class=\"n\">Quality</th><th class=\"n\">Speed</th>"
-                 "<th class=\"n\">Total</th><th class=\"n\">Time</th><th class=\"n\">Peak memory</th>"
-                 "</tr></thead><tbody>\n");
+    csn_buf_puts(
+        &k->buf,
+        "<h2>Scores</h2>\n<div class=\"card scroll\"><table><thead><tr><th>Candidate</th>"
+        "<th>Success</th><th class=\"n\">Quality</th><th class=\"n\">Speed</th>"
+        "<th class=\"n\">Total</th><th class=\"n\">Time</th><th class=\"n\">Peak memory</th>"
+        "</tr></thead><tbody>\n");
     for (size_t i = 0; i < r->n_candidates; i++)
         put_row(k, r, order[i]);
     csn_buf_puts(&k->buf, "</tbody></table></div>\n<div class=\"card\"><div class=\"key\">"
@@ -185,43 +189,48 @@ static void put_scores(csn_sink *k, const csn_arena_result *r, const size_t *ord
                           "<span><i style=\"background:var(--p)\"></i>speed</span>"
                           "<span>pale: disqualified</span></div>\n");
     csn_svg_bars(&k->buf, r, order);
-    csn_buf_puts(&k->buf, "</div>\n<h2>Timeline</h2>\n<div class=\"card\"><div class=\"key\">"
-                          "<span><i style=\"background:var(--ph1)\"></i>create, clean up</span>"
-                          "<span><i style=\"background:var(--ph2)\"></i>upload, setup</span>"
-                          "<span><i style=\"background:var(--ok)\"></i>script, success</span>"
-                          "<span><i style=\"background:var(--bad)\"></i>script, failure</span></div>\n");
+    csn_buf_puts(&k->buf,
+                 "</div>\n<h2>Timeline</h2>\n<div class=\"card\"><div class=\"key\">"
+                 "<span><i style=\"background:var(--ph1)\"></i>create, clean up</span>"
+                 "<span><i style=\"background:var(--ph2)\"></i>upload, setup</span>"
+                 "<span><i style=\"background:var(--ok)\"></i>script, success</span>"
+                 "<span><i style=\"background:var(--bad)\"></i>script, failure</span></div>\n");
     csn_svg_timeline(&k->buf, r);
     if (r->n_candidates > 120)
-        csn_buf_printf(&k->buf, "<p class=\"sub\">The first 120 of %zu candidates.</p>", r->n_candidates);
+        csn_buf_printf(&k->buf, "<p class=\"sub\">The first 120 of %zu candidates.</p>",
+                       r->n_candidates);
     csn_buf_puts(&k->buf, "</div>\n");
     csn_sink_flush(k, false);
 }
 
 static void put_trials(csn_sink *k, const csn_arena_result *r, const size_t *order)
 {
-    csn_buf_puts(&k->buf, "<h2>Trials</h2>\n<div class=\"card scroll\"><table><thead><tr>"
-                          "<th>Candidate</th><th class=\"n\">n</th><th class=\"n\">Success (95 %)</th>"
-                          "<th class=\"n\">Time: median</th>"
-                          "<th class=\"n\">middle half</th><th class=\"n\">Memory</th>"
-                          "<th class=\"n\">Total</th></tr></thead><tbody>\n");
+    csn_buf_puts(&k->buf,
+                 "<h2>Trials</h2>\n<div class=\"card scroll\"><table><thead><tr>"
+                 "<th>Candidate</th><th class=\"n\">n</th><th class=\"n\">Success (95 %)</th>"
+                 "<th class=\"n\">Time: median</th>"
+                 "<th class=\"n\">middle half</th><th class=\"n\">Memory</th>"
+                 "<th class=\"n\">Total</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < r->n_candidates; i++) {
         const csn_trial_stats *s = &r->stats[order[i]];
         char a[32], b[32], c[32], m[32];
 
         csn_buf_puts(&k->buf, "<tr><td><b>");
         put_text(k, r->names[order[i]]);
-        csn_buf_printf(&k->buf,
-                       "</b></td><td class=\"n\">%u</td><td class=\"n\">%.0f %% (%.0f – "
-                       "%.0f)</td><td class=\"n\">%s</td><td class=\"n\">%s – %s</td>"
-                       "<td class=\"n\">%s</td><td class=\"n\">%.1f</td></tr>\n",
-                       s->n, 100 * s->success_rate, 100 * s->wilson_low, 100 * s->wilson_high,
-                       csn_text_seconds(s->exec_seconds.median, a),
-                       csn_text_seconds(s->exec_seconds.q1, b), csn_text_seconds(s->exec_seconds.q3, c),
-                       csn_text_size((int64_t) s->peak_memory_bytes.median, m), s->total_score.median);
+        csn_buf_printf(
+            &k->buf,
+            "</b></td><td class=\"n\">%u</td><td class=\"n\">%.0f %% (%.0f – "
+            "%.0f)</td><td class=\"n\">%s</td><td class=\"n\">%s – %s</td>"
+            "<td class=\"n\">%s</td><td class=\"n\">%.1f</td></tr>\n",
+            s->n, 100 * s->success_rate, 100 * s->wilson_low, 100 * s->wilson_high,
+            csn_text_seconds(s->exec_seconds.median, a), csn_text_seconds(s->exec_seconds.q1, b),
+            csn_text_seconds(s->exec_seconds.q3, c),
+            csn_text_size((int64_t) s->peak_memory_bytes.median, m), s->total_score.median);
     }
-    csn_buf_puts(&k->buf, "</tbody></table></div>\n<div class=\"card\"><div class=\"key\"><span>time of the "
-                          "script: each dot a trial, the box its middle half, the line its median"
-                          "</span></div>\n");
+    csn_buf_puts(&k->buf,
+                 "</tbody></table></div>\n<div class=\"card\"><div class=\"key\"><span>time of the "
+                 "script: each dot a trial, the box its middle half, the line its median"
+                 "</span></div>\n");
     csn_svg_spread(&k->buf, r, order);
     csn_buf_puts(&k->buf, "</div>\n");
 }

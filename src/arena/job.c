@@ -12,10 +12,10 @@
 #include "base/fault.h"
 #include "base/time.h"
 #include "base/utf8.h"
-#include "redact.h"
+#include "base/redact.h"
 
-#define EXEC_GRACE_MS   5000  /* the engine ends a command at its limit; beyond that it is stuck */
-#define SETUP_KEPT      ((size_t) 256 << 10)
+#define EXEC_GRACE_MS 5000 /* the engine ends a command at its limit; beyond that it is stuck */
+#define SETUP_KEPT    ((size_t) 256 << 10)
 
 static void enter_upload(csn_job *job);
 static void enter_setup(csn_job *job);

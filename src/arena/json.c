@@ -13,7 +13,8 @@
 void csn_sink_init(csn_sink *sink, int fd)
 {
     sink->fd = fd;
-    sink->buf = (csn_buf) CSN_BUF_INIT_MAX((size_t) 1 << 30); /* one value at most: see output_bytes */
+    sink->buf =
+        (csn_buf) CSN_BUF_INIT_MAX((size_t) 1 << 30); /* one value at most: see output_bytes */
     sink->error = 0;
 }
 
@@ -283,7 +284,8 @@ static void put_candidate(csn_sink *sink, csn_jw *w, const csn_arena_result *a, 
     csn_jw_kstr(w, "id", a->results[i]->candidate_id);
     csn_jw_kstr(w, "name", a->names[i]);
     csn_jw_kstr(w, "description", a->descriptions[i]);
-    csn_put_bytes(sink, w, "artifact", a->results[i]->artifact_content, a->results[i]->artifact_len);
+    csn_put_bytes(sink, w, "artifact", a->results[i]->artifact_content,
+                  a->results[i]->artifact_len);
     put_result_members(sink, w, a->results[i]);
     csn_jw_end_object(w);
     csn_sink_flush(sink, false);

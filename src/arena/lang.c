@@ -13,7 +13,8 @@ static const csn_language languages[] = {
     { ".bash", "bash", NULL },
     { ".pl", "perl", NULL },
     { ".rb", "ruby", NULL },
-    { ".c", NULL, "f=$1 o=$2; shift 2; cc -O1 -o \"$o\" \"$f\" -lm || exit $?; exec \"$o\" \"$@\"" },
+    { ".c", NULL,
+      "f=$1 o=$2; shift 2; cc -O1 -o \"$o\" \"$f\" -lm || exit $?; exec \"$o\" \"$@\"" },
     { ".ts", NULL,
       "f=$1 o=$2.mjs; shift 2; esbuild \"$f\" --bundle --platform=node --format=esm "
       "--packages=external --log-level=warning --outfile=\"$o\" || exit $?; exec node \"$o\" \"$@\"" },

@@ -7,7 +7,8 @@
 
 typedef struct csn_language {
     const char *suffix;
-    const char *program; /* NULL: `build` is text for sh with the file as $1, the file without suffix as $2 */
+    const char *
+        program; /* NULL: `build` is text for sh with the file as $1, the file without suffix as $2 */
     const char *build;
 } csn_language;
 

@@ -304,8 +304,7 @@ static int local_exec(csn_box *box, const csn_exec_request *request, csn_box_out
 
 static void local_abandon(csn_box *box)
 {
-    csn_list_foreach(node, &box->calls)
-    {
+    csn_list_foreach (node, &box->calls) {
         csn_list_entry(node, call, link)->is_abandoned = true;
     }
 }
@@ -339,8 +338,7 @@ static void local_free(csn_box *box)
     csn_process_free(box->process); /* from here on it calls nobody */
     if (box->running)
         end_call(box->running);
-    csn_list_foreach(node, &box->calls)
-    {
+    csn_list_foreach (node, &box->calls) {
         csn_list_entry(node, call, link)->box = NULL;
         csn_list_remove(node);
     }

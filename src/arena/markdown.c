@@ -79,9 +79,10 @@ static void put_scores(csn_buf *out, const csn_arena_result *r, const size_t *or
 
         csn_buf_puts(out, "| ");
         put_inline(out, r->names[order[i]]);
-        csn_buf_printf(out, " | %s | %.1f | %.1f | **%.1f** | %s | ", s->disqualified ? "FAIL" : "PASS",
-                       s->quality_score, s->speed_score, s->total_score,
-                       csn_text_seconds(r->results[order[i]]->t_exec >= 0 ? s->exec_seconds : -1, took));
+        csn_buf_printf(
+            out, " | %s | %.1f | %.1f | **%.1f** | %s | ", s->disqualified ? "FAIL" : "PASS",
+            s->quality_score, s->speed_score, s->total_score,
+            csn_text_seconds(r->results[order[i]]->t_exec >= 0 ? s->exec_seconds : -1, took));
         put_inline(out, s->reason ? s->reason : "");
         csn_buf_puts(out, " |\n");
     }
@@ -89,8 +90,9 @@ static void put_scores(csn_buf *out, const csn_arena_result *r, const size_t *or
 
 static void put_trials(csn_buf *out, const csn_arena_result *r, const size_t *order)
 {
-    csn_buf_puts(out, "\n## Trials\n\n| Candidate | n | Success | 95 % interval | Median time | Middle half "
-                      "| Median memory |\n|---|---:|---:|---|---:|---|---:|\n");
+    csn_buf_puts(
+        out, "\n## Trials\n\n| Candidate | n | Success | 95 % interval | Median time | Middle half "
+             "| Median memory |\n|---|---:|---:|---|---:|---|---:|\n");
     for (size_t i = 0; i < r->n_candidates; i++) {
         const csn_trial_stats *s = &r->stats[order[i]];
         char a[32], b[32], c[32], m[32];
@@ -100,7 +102,8 @@ static void put_trials(csn_buf *out, const csn_arena_result *r, const size_t *or
         csn_buf_printf(out, " | %u | %.0f %% | %.0f – %.0f %% | %s | %s – %s | %s |\n", s->n,
                        100 * s->success_rate, 100 * s->wilson_low, 100 * s->wilson_high,
                        csn_text_seconds(s->exec_seconds.median, a),
-                       csn_text_seconds(s->exec_seconds.q1, b), csn_text_seconds(s->exec_seconds.q3, c),
+                       csn_text_seconds(s->exec_seconds.q1, b),
+                       csn_text_seconds(s->exec_seconds.q3, c),
                        csn_text_size((int64_t) s->peak_memory_bytes.median, m));
     }
     if (r->comparison) {
@@ -145,8 +148,8 @@ void csn_report_markdown(csn_sink *sink, const csn_arena_result *r, const size_t
 
     csn_buf_puts(out, "# Arena report\n\n");
     put_block(sink, "Objective", r->objective, r->objective_len);
-    csn_buf_printf(out, "%zu candidates, %u trial%s, execution %s, %s in all, %s.\n\n", r->n_candidates,
-                   r->n_trials, r->n_trials == 1 ? "" : "s", r->execution_mode,
+    csn_buf_printf(out, "%zu candidates, %u trial%s, execution %s, %s in all, %s.\n\n",
+                   r->n_candidates, r->n_trials, r->n_trials == 1 ? "" : "s", r->execution_mode,
                    csn_text_seconds(r->wall_seconds, took), r->timestamp);
     if (r->winner >= 0) {
         csn_buf_puts(out, "**Winner: ");

@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 
-int csn_arena_options_copy(void *to, size_t to_size, const void *from, size_t size, const char *what,
-                     csn_error *err)
+int csn_arena_options_copy(void *to, size_t to_size, const void *from, size_t size,
+                           const char *what, csn_error *err)
 {
     memset(to, 0, to_size);
     if (!from)

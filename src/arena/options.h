@@ -7,7 +7,7 @@
 #include <caisson/error.h>
 
 /* Copies `from` (NULL: all defaults) of `size` bytes into `to`, which has `to_size`. */
-int csn_arena_options_copy(void *to, size_t to_size, const void *from, size_t size, const char *what,
-                     csn_error *err);
+int csn_arena_options_copy(void *to, size_t to_size, const void *from, size_t size,
+                           const char *what, csn_error *err);
 
 #endif

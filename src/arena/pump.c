@@ -37,8 +37,7 @@ void csn_pump_end(csn_pump *pump, csn_job *job)
 
 void csn_pump_done(csn_pump *pump)
 {
-    csn_list_foreach(node, &pump->ended)
-    {
+    csn_list_foreach (node, &pump->ended) {
         csn_job_free(csn_list_entry(node, csn_job, link));
     }
 }
@@ -47,8 +46,7 @@ static int64_t next_deadline(csn_pump *pump)
 {
     int64_t next = pump->tick ? pump->next_tick_ns : CSN_NO_DEADLINE;
 
-    csn_list_foreach(node, &pump->running)
-    {
+    csn_list_foreach (node, &pump->running) {
         next = csn_deadline_min(next, csn_list_entry(node, csn_job, link)->deadline_ns);
     }
     return next;
@@ -56,8 +54,7 @@ static int64_t next_deadline(csn_pump *pump)
 
 static void expire_jobs(csn_pump *pump)
 {
-    csn_list_foreach(node, &pump->running)
-    {
+    csn_list_foreach (node, &pump->running) {
         csn_job *job = csn_list_entry(node, csn_job, link);
 
         if (csn_deadline_passed(job->deadline_ns))
@@ -67,16 +64,14 @@ static void expire_jobs(csn_pump *pump)
 
 static void cancel_jobs(csn_pump *pump)
 {
-    csn_list_foreach(node, &pump->running)
-    {
+    csn_list_foreach (node, &pump->running) {
         csn_job_cancel(csn_list_entry(node, csn_job, link));
     }
 }
 
 static void give_up(csn_pump *pump, const char *reason)
 {
-    csn_list_foreach(node, &pump->running)
-    {
+    csn_list_foreach (node, &pump->running) {
         csn_job_abort(csn_list_entry(node, csn_job, link), reason);
     }
 }

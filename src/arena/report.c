@@ -29,8 +29,9 @@ static const char *entity_of(unsigned code)
 /* Characters that would move, hide or reorder what stands around them. */
 static bool is_mischief(unsigned c)
 {
-    return (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb);
+    return (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
+           (c >= 0xfff9 && c <= 0xfffb);
 }
 
 void csn_html_text(csn_buf *out, const char *data, size_t len)

@@ -30,7 +30,8 @@ const char *csn_candidate_advice(const char *error_message)
     static const struct advice {
         const char *starts, *text;
     } all[] = {
-        { "Could not create sandbox", "check the key, run 'caisson doctor', or try the other backend" },
+        { "Could not create sandbox",
+          "check the key, run 'caisson doctor', or try the other backend" },
         { "Could not write script", "does the path exist, and is it readable?" },
         { "Execution timed out", "raise the limit with --timeout; look for blocking calls" },
         { "Could not read artifact", "the script must write to its second argument (sys.argv[2])" },
@@ -135,7 +136,8 @@ int csn_artifact_save(csn_candidate_result *result, const char *dir, const char 
 
     if (fd < 0)
         return -errno;
-    r = csn_write_file_atomic(fd, name, result->artifact_content, result->artifact_len, 0644, false);
+    r = csn_write_file_atomic(fd, name, result->artifact_content, result->artifact_len, 0644,
+                              false);
     if (r < 0)
         return r;
     csn_buf_printf(&path, "%s/%s", dir, name);

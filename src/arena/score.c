@@ -144,7 +144,8 @@ static int keep_quality(csn_score *score, const csn_quality *q, const csn_buf *c
     csn_jw_begin_object(&w);
     if (checks->len > 0) { /* {"checks":[…]}: its inside */
         csn_jw_key(&w, "checks");
-        csn_jw_raw(&w, checks->data + strlen("{\"checks\":"), checks->len - strlen("{\"checks\":}"));
+        csn_jw_raw(&w, checks->data + strlen("{\"checks\":"),
+                   checks->len - strlen("{\"checks\":}"));
     }
     if (q && q->details) {
         csn_jw_key(&w, "details");

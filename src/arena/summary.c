@@ -85,7 +85,8 @@ static char *verdict_of(const csn_arena_result *r, const csn_comparison *c)
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
 
     if (c->is_significant) {
-        csn_buf_printf(&text, "%s beats %s: median total %+.1f points over %u paired trials (p = %.2g)",
+        csn_buf_printf(&text,
+                       "%s beats %s: median total %+.1f points over %u paired trials (p = %.2g)",
                        r->names[c->a], r->names[c->b], c->median_difference, c->n, c->p_value);
         return csn_buf_take(&text, NULL);
     }

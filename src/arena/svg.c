@@ -40,7 +40,10 @@ static double tick_step(double top)
 {
     double raw = top / 5, power = pow(10, floor(log10(raw)));
 
-    return raw / power < 1.5 ? power : raw / power < 3.5 ? 2 * power : raw / power < 7.5 ? 5 * power : 10 * power;
+    return raw / power < 1.5   ? power
+           : raw / power < 3.5 ? 2 * power
+           : raw / power < 7.5 ? 5 * power
+                               : 10 * power;
 }
 
 static void put_axis(csn_buf *out, double top, double height, const char *unit)
@@ -50,21 +53,22 @@ static void put_axis(csn_buf *out, double top, double height, const char *unit)
     for (int i = 0; i * step <= top * 1.0001; i++) {
         double x = LEFT + span * i * step / top;
 
-        csn_buf_printf(out, "<line class=\"grid\" x1=\"%.1f\" y1=\"6\" x2=\"%.1f\" y2=\"%.1f\"/>", x, x,
-                       height - 24);
-        csn_buf_printf(out,
-                       "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.4g%s</text>",
-                       x, height - 8, i * step, unit);
+        csn_buf_printf(out, "<line class=\"grid\" x1=\"%.1f\" y1=\"6\" x2=\"%.1f\" y2=\"%.1f\"/>",
+                       x, x, height - 24);
+        csn_buf_printf(
+            out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.4g%s</text>",
+            x, height - 8, i * step, unit);
     }
 }
 
 static void put_rect(csn_buf *out, const char *class, double x, double y, double w, double h,
                      const char *tip)
 {
-    csn_buf_printf(out,
-                   "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\">"
-                   "<title>%s</title></rect>",
-                   class, x, y, fmax(w, 0.8), h, tip);
+    csn_buf_printf(
+        out,
+        "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\">"
+        "<title>%s</title></rect>",
+        class, x, y, fmax(w, 0.8), h, tip);
 }
 
 /* What each part of the formula adds to the total. */
@@ -79,7 +83,8 @@ void csn_svg_bars(csn_buf *out, const csn_arena_result *r, const size_t *order)
         const csn_score *s = &r->scores[order[i]];
         double y = 8 + (double) i * ROW, x = LEFT;
         const double parts[3] = { r->weights[0] * (s->success ? 100 : 0),
-                                  r->weights[1] * s->quality_score, r->weights[2] * s->speed_score };
+                                  r->weights[1] * s->quality_score,
+                                  r->weights[2] * s->speed_score };
         static const char *const classes[3] = { "s", "q", "p" };
         static const char *const words[3] = { "success", "quality", "speed" };
 
@@ -167,15 +172,16 @@ void csn_svg_spread(csn_buf *out, const csn_arena_result *r, const size_t *order
     put_axis(out, top, height, " s");
     for (size_t i = 0; i < n; i++) {
         const csn_spread *s = &r->stats[order[i]].exec_seconds;
-        double y = 8 + (double) i * ROW, x1 = LEFT + span * s->q1 / top, x3 = LEFT + span * s->q3 / top;
+        double y = 8 + (double) i * ROW, x1 = LEFT + span * s->q1 / top,
+               x3 = LEFT + span * s->q3 / top;
         double xm = LEFT + span * s->median / top;
 
         put_label(out, y + ROW / 2 - 4, r->names[order[i]]);
         if (s->max <= 0)
             continue;
         put_rect(out, "box", x1, y + 2, x3 - x1, ROW - 13, "middle half");
-        csn_buf_printf(out, "<line class=\"med\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", xm,
-                       y - 1, xm, y + ROW - 8);
+        csn_buf_printf(out, "<line class=\"med\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
+                       xm, y - 1, xm, y + ROW - 8);
         for (size_t k = 0; k < r->n_runs; k++)
             if (r->run_candidate[k] == order[i] && r->runs[k]->exit_code >= 0)
                 csn_buf_printf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>",

@@ -1,8 +1,7 @@
-#include "check.h"
-
 #include <stdlib.h>
 
 #include "base/time.h"
+#include "check.h"
 #include "csn_test.h"
 
 /* "yes", or why not. */
@@ -63,7 +62,8 @@ TEST(min_count_counts_matches_not_lines)
 
 TEST(json_keys_walk_objects_and_arrays)
 {
-    const char *doc = "{\"title\":\"x\",\"items\":[{\"url\":1,\"at\":{\"lat\":2}},{\"url\":3,\"at\":{\"lat\":4}}]}";
+    const char *doc =
+        "{\"title\":\"x\",\"items\":[{\"url\":1,\"at\":{\"lat\":2}},{\"url\":3,\"at\":{\"lat\":4}}]}";
 
     CHECK_STR(ASKED("json-keys:title,items.url,items.at.lat", doc), "yes");
     CHECK_STR(ASKED("json-keys:title, items.name", doc), "key 'items.name' is missing");

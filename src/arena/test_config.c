@@ -10,10 +10,10 @@
 #include "base/fd.h"
 #include "csn_test.h"
 
-static const char *const names[] = { "DAYTONA_API_KEY",         "DAYTONA_API_URL",
-                                     "DAYTONA_BASE_URL",        "DAYTONA_SERVER_URL",
-                                     "DAYTONA_API_BASE_URL",    "DAYTONA_TARGET",
-                                     "DAYTONA_JWT_TOKEN",       "DAYTONA_ORGANIZATION_ID" };
+static const char *const names[] = { "DAYTONA_API_KEY",      "DAYTONA_API_URL",
+                                     "DAYTONA_BASE_URL",     "DAYTONA_SERVER_URL",
+                                     "DAYTONA_API_BASE_URL", "DAYTONA_TARGET",
+                                     "DAYTONA_JWT_TOKEN",    "DAYTONA_ORGANIZATION_ID" };
 
 static void forget_all(void)
 {
@@ -47,7 +47,8 @@ TEST(the_environment_wins_over_env_local_over_env)
     csn_config *c;
 
     forget_all();
-    write_file(dir, ".env", "DAYTONA_API_KEY=plain\nDAYTONA_TARGET=eu\nDAYTONA_API_URL=https://plain/\n");
+    write_file(dir, ".env",
+               "DAYTONA_API_KEY=plain\nDAYTONA_TARGET=eu\nDAYTONA_API_URL=https://plain/\n");
     c = loaded(dir);
     CHECK_STR(csn_config_api_key(c), "plain");
     CHECK_STR(csn_config_api_url(c), "https://plain");
@@ -92,7 +93,8 @@ TEST(urls_resolve_in_the_documented_order)
     c = loaded(dir);
     CHECK_STR(csn_config_api_url(c), "https://server/x");
     csn_config_free(c);
-    (void) setenv("DAYTONA_BASE_URL", "https://api.daytona.io/v1", 1); /* the sample's: as if unset */
+    (void) setenv("DAYTONA_BASE_URL", "https://api.daytona.io/v1",
+                  1); /* the sample's: as if unset */
     c = loaded(dir);
     CHECK_STR(csn_config_api_url(c), "https://server/x");
     csn_config_free(c);

@@ -1,9 +1,8 @@
-#include "dotenv.h"
-
 #include <stdlib.h>
 
 #include "base/buf.h"
 #include "csn_test.h"
+#include "dotenv.h"
 
 static csn_buf warnings = CSN_BUF_INIT;
 
@@ -40,8 +39,9 @@ TEST(plain_values_export_and_comments)
 
 TEST(quotes_keep_and_escape)
 {
-    csn_dotenv env = parsed("A='lit \\n $X #no'\nB=\"tab\\tnl\\nq\\\"b\\\\ # in\" # out\nC='two\nlines'\n"
-                            "D=\"x\r\ny\"\nE=after\n");
+    csn_dotenv env =
+        parsed("A='lit \\n $X #no'\nB=\"tab\\tnl\\nq\\\"b\\\\ # in\" # out\nC='two\nlines'\n"
+               "D=\"x\r\ny\"\nE=after\n");
 
     CHECK_STR(csn_dotenv_get(&env, "A"), "lit \\n $X #no");
     CHECK_STR(csn_dotenv_get(&env, "B"), "tab\tnl\nq\"b\\ # in");
@@ -66,7 +66,8 @@ TEST(names_expand_from_the_environment_then_from_earlier_lines)
     csn_dotenv env;
 
     (void) setenv("CSN_TEST_OUTER", "outer", 1);
-    env = parsed("CSN_TEST_OUTER=inner\nA=early\nB=${A}-${CSN_TEST_OUTER}\nC='${A}'\nD=${NONE}x\nE=$A\n");
+    env = parsed(
+        "CSN_TEST_OUTER=inner\nA=early\nB=${A}-${CSN_TEST_OUTER}\nC='${A}'\nD=${NONE}x\nE=$A\n");
     CHECK_STR(csn_dotenv_get(&env, "B"), "early-outer");
     CHECK_STR(csn_dotenv_get(&env, "C"), "${A}");
     CHECK_STR(csn_dotenv_get(&env, "D"), "x");

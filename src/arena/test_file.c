@@ -41,13 +41,14 @@ TEST(a_full_file_is_read)
     const csn_candidate *c;
     size_t n;
 
-    if (loaded("{\"objective\":\"do it\",\"timeout\":2.5,\"upload_timeout\":3,\"artifact_timeout\":4,"
-               "\"weights\":[0.1,0.8,0.1],\"artifact_name\":\"post.md\",\"pip\":[\"a\",\"b\"],\"net\":\"outbound\","
-               "\"trials\":3,\"seed\":7,\"jobs\":2,\"limits\":{\"memory\":\"256m\",\"pids\":64},"
-               "\"env\":{\"K\":\"v\"},\"checks\":[\"contains:x\",{\"type\":\"min-count\",\"text\":\"- \",\"count\":3,"
-               "\"points\":10}],\"candidates\":[{\"id\":\"a\",\"script\":\"a.py\",\"name\":\"Al\"},"
-               "{\"id\":\"b\",\"script\":\"/x/b.js\",\"timeout\":9,\"pip\":[\"q\"],\"setup\":\"true\"}]}",
-               &f, &err) < 0)
+    if (loaded(
+            "{\"objective\":\"do it\",\"timeout\":2.5,\"upload_timeout\":3,\"artifact_timeout\":4,"
+            "\"weights\":[0.1,0.8,0.1],\"artifact_name\":\"post.md\",\"pip\":[\"a\",\"b\"],\"net\":\"outbound\","
+            "\"trials\":3,\"seed\":7,\"jobs\":2,\"limits\":{\"memory\":\"256m\",\"pids\":64},"
+            "\"env\":{\"K\":\"v\"},\"checks\":[\"contains:x\",{\"type\":\"min-count\",\"text\":\"- \",\"count\":3,"
+            "\"points\":10}],\"candidates\":[{\"id\":\"a\",\"script\":\"a.py\",\"name\":\"Al\"},"
+            "{\"id\":\"b\",\"script\":\"/x/b.js\",\"timeout\":9,\"pip\":[\"q\"],\"setup\":\"true\"}]}",
+            &f, &err) < 0)
         FAIL("%s", err.message);
     o = csn_arena_file_options(f);
     c = csn_arena_file_candidates(f, &n);
@@ -86,12 +87,15 @@ TEST(a_bare_list_is_taken_too)
 
 TEST(every_mistake_names_the_key)
 {
-    CHECK(strstr(mistake("{\"candidate\":[]}"), "candidate: unknown key; known are objective, candidates"));
-    CHECK(strstr(mistake("[{\"id\":\"a\",\"scirpt\":\"x\"}]"), "candidates[0].scirpt: unknown key"));
+    CHECK(strstr(mistake("{\"candidate\":[]}"),
+                 "candidate: unknown key; known are objective, candidates"));
+    CHECK(
+        strstr(mistake("[{\"id\":\"a\",\"scirpt\":\"x\"}]"), "candidates[0].scirpt: unknown key"));
     CHECK(strstr(mistake("[{\"id\":\"a\"}]"), "candidates[0].script: the key is missing"));
     CHECK(strstr(mistake("[{\"id\":\"a\",\"script\":\"x\"},{\"script\":\"x\"}]"),
                  "candidates[1].id: the key is missing"));
-    CHECK(strstr(mistake("[{\"id\":\"../x\",\"script\":\"x\"}]"), "candidates[0].id: letters, digits"));
+    CHECK(strstr(mistake("[{\"id\":\"../x\",\"script\":\"x\"}]"),
+                 "candidates[0].id: letters, digits"));
     CHECK(strstr(mistake("{\"timeout\":\"fast\"}"), "timeout: a number of seconds"));
     CHECK(strstr(mistake("{\"limits\":{\"ram\":1}}"), "limits.ram: unknown key"));
     CHECK(strstr(mistake("{\"checks\":[{\"type\":\"regexp\",\"text\":\"x\"}]}"),

@@ -1,6 +1,4 @@
 /* The reports on made-up results: the pictures' numbers don't matter here, what hostile text does to the page does. */
-#include "report.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,8 +8,10 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "csn_test.h"
+#include "report.h"
 
-#define EVIL "</pre><script>alert(1)</script><img src=x onerror=alert(2)>'\"&\x1b[31m\xff\xe2\x80\xae|`\n```\n"
+#define EVIL \
+    "</pre><script>alert(1)</script><img src=x onerror=alert(2)>'\"&\x1b[31m\xff\xe2\x80\xae|`\n```\n"
 
 static void free_arena(void *user)
 {
@@ -76,13 +76,14 @@ static csn_arena_result *an_arena(unsigned n_trials, const char *text, size_t le
 
         fill(r, i % n, (unsigned) (i / n));
         a->run_candidate[i] = i % n;
-        a->run_scores[i] = (csn_score){ .candidate_id = r->candidate_id,
-                                        .success = r->success,
-                                        .disqualified = !r->success,
-                                        .quality_score = r->success ? 90 - 10 * (double) (i % n) : 0,
-                                        .speed_score = 99 - (double) (i % n),
-                                        .total_score = r->success ? 90 - 6 * (double) (i % n) : 19.8,
-                                        .exec_seconds = r->exec_seconds };
+        a->run_scores[i] =
+            (csn_score){ .candidate_id = r->candidate_id,
+                         .success = r->success,
+                         .disqualified = !r->success,
+                         .quality_score = r->success ? 90 - 10 * (double) (i % n) : 0,
+                         .speed_score = 99 - (double) (i % n),
+                         .total_score = r->success ? 90 - 6 * (double) (i % n) : 19.8,
+                         .exec_seconds = r->exec_seconds };
         if (!r->success)
             a->run_scores[i].reason = csn_strdup(text);
         if (i >= n)
@@ -162,18 +163,20 @@ TEST(json_is_one_document_with_the_documented_fields)
     csn_auto(json) csn_json *doc = NULL;
     size_t len;
     const char *text = reported(an_arena(6, EVIL, strlen(EVIL)), CSN_REPORT_JSON, &len);
-    static const char *const top[] = { "objective",    "timestamp",    "execution_mode", "candidates",
-                                       "scores",       "winner_id",    "winner_score",   "winner_artifact",
-                                       "artifacts_dir", "statistics",  "comparison",     "runs" };
+    static const char *const top[] = { "objective",    "timestamp",       "execution_mode",
+                                       "candidates",   "scores",          "winner_id",
+                                       "winner_score", "winner_artifact", "artifacts_dir",
+                                       "statistics",   "comparison",      "runs" };
     static const char *const fields[] = {
-        "candidate_id",     "sandbox_id",   "success",       "output",        "artifact_content",
-        "runtime_seconds",  "error_message", "exit_code",    "timed_out",     "exec_seconds",
-        "output_truncated", "output_bytes", "artifact_bytes", "artifact_path", "artifact_file",
-        "stderr",           "receipt",      "artifact",      "output_base64", "artifact_content_base64",
+        "candidate_id",     "sandbox_id",      "success",          "output",
+        "artifact_content", "runtime_seconds", "error_message",    "exit_code",
+        "timed_out",        "exec_seconds",    "output_truncated", "output_bytes",
+        "artifact_bytes",   "artifact_path",   "artifact_file",    "stderr",
+        "receipt",          "artifact",        "output_base64",    "artifact_content_base64",
     };
-    static const char *const scores[] = { "candidate_id", "success",       "produced_output",
-                                          "error_occurred", "error_message", "quality",
-                                          "quality_score", "runtime_seconds", "speed_score",
+    static const char *const scores[] = { "candidate_id",   "success",         "produced_output",
+                                          "error_occurred", "error_message",   "quality",
+                                          "quality_score",  "runtime_seconds", "speed_score",
                                           "total_score" };
     char where[160];
 
@@ -198,8 +201,9 @@ TEST(few_trials_are_called_few)
 {
     csn_arena_result *a = an_arena(5, "x", 1);
 
-    CHECK_STR(a->comparison->verdict, "no significant difference at n=5 between alpha and beta (p = 0.062); "
-                                      "so few trials can't show one: use at least 6");
+    CHECK_STR(a->comparison->verdict,
+              "no significant difference at n=5 between alpha and beta (p = 0.062); "
+              "so few trials can't show one: use at least 6");
 }
 
 /* Not a check: writes the pages to look at, when asked to. */
@@ -211,7 +215,8 @@ TEST(pages_to_look_at)
         return;
     for (unsigned trials = 1; trials < 12; trials += 10) {
         size_t len;
-        const char *page = reported(an_arena(trials, "# Events\n\n- one\n- two <b>bold</b>\n", 34), CSN_REPORT_HTML, &len);
+        const char *page = reported(an_arena(trials, "# Events\n\n- one\n- two <b>bold</b>\n", 34),
+                                    CSN_REPORT_HTML, &len);
         csn_auto(buf) csn_buf path = CSN_BUF_INIT;
         FILE *f;
 

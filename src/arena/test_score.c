@@ -1,11 +1,10 @@
-#include "score.h"
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/fault.h"
 #include "csn_test.h"
 #include "job.h"
+#include "score.h"
 
 static void free_result(void *user)
 {
@@ -134,7 +133,10 @@ TEST(trials_count_as_means_and_the_majority_must_pass)
 {
     csn_candidate_result *shown = a_result("a long enough text", 0, 0);
     csn_score a = { .candidate_id = shown->candidate_id, .total_score = 80, .success = 1 };
-    csn_score b = { .candidate_id = "x", .total_score = 20, .disqualified = 1, .reason = csn_strdup("exit code 1") };
+    csn_score b = { .candidate_id = "x",
+                    .total_score = 20,
+                    .disqualified = 1,
+                    .reason = csn_strdup("exit code 1") };
     const csn_score *two[] = { &a, &b }, *three[] = { &a, &a, &b };
     csn_score mean;
 

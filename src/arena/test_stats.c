@@ -1,8 +1,7 @@
-#include "stats.h"
-
 #include <math.h>
 
 #include "csn_test.h"
+#include "stats.h"
 
 static bool near(double a, double b)
 {
@@ -38,7 +37,8 @@ TEST(quartiles_are_linear_between_ranks)
 /* Values of R: wilcox.test(x, exact = TRUE). */
 TEST(signed_rank_is_exact)
 {
-    double five[] = { 1, 2, 3, 4, 5 }, six[] = { 1, 2, 3, 4, 5, 6 }, mixed[] = { -1, 2, -3, 4, 5, 6, 7 };
+    double five[] = { 1, 2, 3, 4, 5 }, six[] = { 1, 2, 3, 4, 5, 6 },
+           mixed[] = { -1, 2, -3, 4, 5, 6, 7 };
     double ties[] = { 1, 1, 1, 1, -1, 1 }, zeros[] = { 0, 0, 0 }, smallest;
 
     CHECK(near(csn_signed_rank_p(five, 5, &smallest), 0.0625) && near(smallest, 0.0625));

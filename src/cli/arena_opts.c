@@ -9,37 +9,49 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
-
 #include "boxopt.h"
 #include "out.h"
 
 #define AT(field) offsetof(cli_arena_values, field)
 
 const cli_opt cli_arena_run_options[] = {
-    { 'o', "objective", CLI_TEXT, AT(objective), "TEXT|@FILE", "the script's first argument, byte for byte; @FILE reads it", NULL, NULL },
-    { 0, "output-path", CLI_TEXT, AT(output_path), "PATH", "absolute path inside that the script writes to [/home/daytona/ID_output.md]", NULL, NULL },
-    { 'e', "env", CLI_LIST, AT(env), "KEY[=VALUE]", "environment of the script; nothing else is passed in", NULL, NULL },
-    { 0, "pip", CLI_LIST, AT(pip), "PKG", "install a package before the run; repeatable", NULL, NULL },
-    { 0, "find-links", CLI_TEXT, AT(find_links), "DIR", "local wheels for --pip: no network needed", "@dir", NULL },
+    { 'o', "objective", CLI_TEXT, AT(objective), "TEXT|@FILE",
+      "the script's first argument, byte for byte; @FILE reads it", NULL, NULL },
+    { 0, "output-path", CLI_TEXT, AT(output_path), "PATH",
+      "absolute path inside that the script writes to [/home/daytona/ID_output.md]", NULL, NULL },
+    { 'e', "env", CLI_LIST, AT(env), "KEY[=VALUE]",
+      "environment of the script; nothing else is passed in", NULL, NULL },
+    { 0, "pip", CLI_LIST, AT(pip), "PKG", "install a package before the run; repeatable", NULL,
+      NULL },
+    { 0, "find-links", CLI_TEXT, AT(find_links), "DIR", "local wheels for --pip: no network needed",
+      "@dir", NULL },
     { 0, "setup", CLI_TEXT, AT(setup), "CMD", "shell text to run before the script", NULL, NULL },
-    { 0, "net", CLI_CHOICE, AT(net), "none|outbound", "network inside [none]", "none outbound", NULL },
+    { 0, "net", CLI_CHOICE, AT(net), "none|outbound", "network inside [none]", "none outbound",
+      NULL },
     { 0, "image", CLI_TEXT, AT(image), "NAME", "root file system [host]", "@image", NULL },
-    { 'd', "daytona", CLI_FLAG, AT(daytona), NULL, "use the remote backend when it is configured", NULL, NULL },
-    { 0, "env-file", CLI_TEXT, AT(env_file), "FILE", "configuration of the remote backend [.env.local, .env]", "@file", NULL },
+    { 'd', "daytona", CLI_FLAG, AT(daytona), NULL, "use the remote backend when it is configured",
+      NULL, NULL },
+    { 0, "env-file", CLI_TEXT, AT(env_file), "FILE",
+      "configuration of the remote backend [.env.local, .env]", "@file", NULL },
     CLI_END
 };
 
 const cli_opt cli_arena_limit_options[] = {
     { 't', "timeout", CLI_DURATION, AT(timeout), "TIME", "of the script [60s]", NULL, NULL },
-    { 0, "upload-timeout", CLI_DURATION, AT(upload_timeout), "TIME", "of putting the script in [30s]", NULL, NULL },
-    { 0, "setup-timeout", CLI_DURATION, AT(setup_timeout), "TIME", "of --pip and --setup, each [60s]", NULL, NULL },
-    { 0, "artifact-timeout", CLI_DURATION, AT(artifact_timeout), "TIME", "of reading the artifact [10s]", NULL, NULL },
-    { 0, "output-limit", CLI_SIZE, AT(output), "SIZE", "of what is kept of the output [10m]", NULL, NULL },
+    { 0, "upload-timeout", CLI_DURATION, AT(upload_timeout), "TIME",
+      "of putting the script in [30s]", NULL, NULL },
+    { 0, "setup-timeout", CLI_DURATION, AT(setup_timeout), "TIME",
+      "of --pip and --setup, each [60s]", NULL, NULL },
+    { 0, "artifact-timeout", CLI_DURATION, AT(artifact_timeout), "TIME",
+      "of reading the artifact [10s]", NULL, NULL },
+    { 0, "output-limit", CLI_SIZE, AT(output), "SIZE", "of what is kept of the output [10m]", NULL,
+      NULL },
     { 0, "artifact-limit", CLI_SIZE, AT(artifact), "SIZE", "largest artifact [64m]", NULL, NULL },
     { 'm', "memory", CLI_SIZE, AT(memory), "SIZE", "of each sandbox [1g]", NULL, NULL },
     { 0, "cpus", CLI_CPU, AT(cpu), "N", "cores of each sandbox [1]", NULL, NULL },
     { 0, "pids", CLI_COUNT, AT(pids), "N", "processes of each sandbox [512]", NULL, NULL },
-    { 0, "disk", CLI_SIZE, AT(disk), "SIZE", "writable space of each sandbox [half the memory]", NULL, NULL },
+    { 0, "disk", CLI_SIZE, AT(disk), "SIZE", "writable space of each sandbox [half the memory]",
+      NULL, NULL },
     CLI_END
 };
 
@@ -82,9 +94,10 @@ static void set(int64_t *to, int64_t given)
 
 static int set_limits(const cli_command *cmd, const cli_arena_values *v, csn_run_options *o)
 {
-    if (v->timeout < 0 || v->upload_timeout < 0 || v->setup_timeout < 0 || v->artifact_timeout < 0 ||
-        v->output < 0 || v->artifact < 0)
-        return cli_usage(cmd, "time limits, --output-limit and --artifact-limit can't be unlimited");
+    if (v->timeout < 0 || v->upload_timeout < 0 || v->setup_timeout < 0 ||
+        v->artifact_timeout < 0 || v->output < 0 || v->artifact < 0)
+        return cli_usage(cmd,
+                         "time limits, --output-limit and --artifact-limit can't be unlimited");
     set(&o->timeout_ms, v->timeout);
     set(&o->upload_timeout_ms, v->upload_timeout);
     set(&o->setup_timeout_ms, v->setup_timeout);

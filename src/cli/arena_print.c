@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
-
 #include "out.h"
 #include "table.h"
 
@@ -39,7 +38,8 @@ void cli_arena_banner(int fd, const csn_arena_options *o, size_t n_candidates, b
     rule(&out, '=', 60);
     csn_buf_puts(&out, "Objective: ");
     cli_put_safe(&out, objective.data);
-    csn_buf_printf(&out, "%s\nCandidates: %zu\n", len < o->run.objective_len ? " …" : "", n_candidates);
+    csn_buf_printf(&out, "%s\nCandidates: %zu\n", len < o->run.objective_len ? " …" : "",
+                   n_candidates);
     if (o->n_trials > 1)
         csn_buf_printf(&out, "Trials: %u\n", o->n_trials);
     csn_buf_printf(&out, "Execution: %s\n",
@@ -64,7 +64,8 @@ static const char *number(double v)
 static void put_failures(csn_buf *out, const csn_arena_result *r)
 {
     for (size_t i = 0; i < r->n_candidates; i++) {
-        const char *why = r->results[i]->error_message ? r->results[i]->error_message : r->scores[i].reason;
+        const char *why =
+            r->results[i]->error_message ? r->results[i]->error_message : r->scores[i].reason;
         const char *advice = csn_candidate_advice(r->results[i]->error_message);
 
         if (!r->scores[i].disqualified || !why)
@@ -73,14 +74,16 @@ static void put_failures(csn_buf *out, const csn_arena_result *r)
         cli_put_safe(out, r->names[i]);
         csn_buf_puts(out, ": ");
         cli_put_safe(out, why);
-        csn_buf_printf(out, "%s%s%s\n", advice ? " (" : "", advice ? advice : "", advice ? ")" : "");
+        csn_buf_printf(out, "%s%s%s\n", advice ? " (" : "", advice ? advice : "",
+                       advice ? ")" : "");
     }
 }
 
 static void put_trials(csn_buf *out, const csn_arena_result *r)
 {
     csn_auto(table) cli_table t = CLI_TABLE_INIT(6, 0x3e);
-    static const char *const heads[] = { "Candidate", "n", "Success", "95 %", "Median time", "Median memory" };
+    static const char *const heads[] = { "Candidate", "n",           "Success",
+                                         "95 %",      "Median time", "Median memory" };
     char text[64];
 
     for (size_t i = 0; i < CSN_COUNT(heads); i++)
@@ -93,7 +96,8 @@ static void put_trials(csn_buf *out, const csn_arena_result *r)
         cli_table_cell(&t, text);
         (void) snprintf(text, sizeof(text), "%.0f %%", 100 * s->success_rate);
         cli_table_cell(&t, text);
-        (void) snprintf(text, sizeof(text), "%.0f-%.0f %%", 100 * s->wilson_low, 100 * s->wilson_high);
+        (void) snprintf(text, sizeof(text), "%.0f-%.0f %%", 100 * s->wilson_low,
+                        100 * s->wilson_high);
         cli_table_cell(&t, text);
         (void) snprintf(text, sizeof(text), "%.3f s [%.3f-%.3f]", s->exec_seconds.median,
                         s->exec_seconds.q1, s->exec_seconds.q3);
@@ -111,7 +115,9 @@ void cli_arena_scores(int fd, const csn_arena_result *r)
 {
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
     csn_auto(table) cli_table t = CLI_TABLE_INIT(6, 0x3c);
-    static const char *const heads[] = { "Candidate", "Success", "Quality", "Speed", "TOTAL", "Time" };
+    static const char *const heads[] = {
+        "Candidate", "Success", "Quality", "Speed", "TOTAL", "Time"
+    };
 
     csn_buf_puts(&out, "\nPHASE: Scoring\n");
     rule(&out, '-', 40);
@@ -125,7 +131,9 @@ void cli_arena_scores(int fd, const csn_arena_result *r)
         cli_table_cell(&t, number(s->quality_score));
         cli_table_cell(&t, number(s->speed_score));
         cli_table_cell(&t, number(s->total_score));
-        cli_table_cell(&t, r->results[i]->t_exec >= 0 ? cli_duration_ms((int64_t) (s->exec_seconds * 1000)) : "");
+        cli_table_cell(&t, r->results[i]->t_exec >= 0
+                               ? cli_duration_ms((int64_t) (s->exec_seconds * 1000))
+                               : "");
     }
     cli_table_put(&t, &out, 0);
     put_failures(&out, r);
@@ -169,7 +177,8 @@ int cli_arena_report(const csn_arena_result *r, const char *path)
     csn_buf_printf(&temp, "%s.%ld.tmp", path, (long) getpid());
     fd = open(temp.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
-        return cli_fail_with(csn_code_of_errno(errno), NULL, "write '%s': %s", path, csn_strerror(errno));
+        return cli_fail_with(csn_code_of_errno(errno), NULL, "write '%s': %s", path,
+                             csn_strerror(errno));
     if (csn_arena_report(r, format_of(path), fd, &err) < 0) {
         (void) unlink(temp.data); /* half a file: of no use */
         return cli_fail(&err, "write '%s'", path);

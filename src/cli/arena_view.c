@@ -8,7 +8,6 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "base/utf8.h"
-
 #include "out.h"
 #include "term.h"
 
@@ -163,14 +162,16 @@ static void put_mark(const cli_view *v, const cli_lane *lane, csn_buf *out)
 static void put_state(const cli_lane *lane, char out[32])
 {
     if (lane->n_trials > 1 && lane->n_done < lane->n_trials)
-        (void) snprintf(out, 32, "%s %u/%u", lane->n_running > 0 ? csn_run_state_name(lane->state) : "waiting",
+        (void) snprintf(out, 32, "%s %u/%u",
+                        lane->n_running > 0 ? csn_run_state_name(lane->state) : "waiting",
                         lane->n_done, lane->n_trials);
     else if (lane->n_trials > 1)
         (void) snprintf(out, 32, "%u/%u passed", lane->n_trials - lane->n_failed, lane->n_trials);
     else
         (void) snprintf(out, 32, "%s",
-                        lane->state == CSN_RUN_DONE && lane->n_failed > 0 ? "failed"
-                                                                          : csn_run_state_name(lane->state));
+                        lane->state == CSN_RUN_DONE && lane->n_failed > 0
+                            ? "failed"
+                            : csn_run_state_name(lane->state));
 }
 
 static void put_lane(const cli_view *v, const cli_lane *lane, size_t columns, csn_buf *out)
@@ -205,8 +206,8 @@ static void put_title(const cli_view *v, size_t columns, csn_buf *out)
         n_failed += v->lanes[i].n_failed;
         n_running += v->lanes[i].n_running;
     }
-    csn_buf_printf(&line, " arena · %s · %u of %u done · %u running · %u failed · %.1fs", v->mode, n_done,
-                   n_all, n_running, n_failed, (double) (csn_now_ns() - v->start_ns) / 1e9);
+    csn_buf_printf(&line, " arena · %s · %u of %u done · %u running · %u failed · %.1fs", v->mode,
+                   n_done, n_all, n_running, n_failed, (double) (csn_now_ns() - v->start_ns) / 1e9);
     put_column(out, line.data, columns > 2 ? columns - 1 : 1, false);
     csn_buf_puts(out, "\033[K\r\n\033[K\r\n");
 }

@@ -4,12 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
-#include "base/str.h"
-
 #include "arena_opts.h"
 #include "arena_print.h"
 #include "arena_view.h"
+#include "base/fault.h"
+#include "base/str.h"
 #include "commands.h"
 #include "out.h"
 #include "session.h"
@@ -28,14 +27,20 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 
 static const cli_opt own_options[] = {
-    { 'c', "candidate", CLI_LIST, AT(candidates), "ID=SCRIPT", "a candidate; repeatable", "@file", NULL },
-    { 0, "candidates", CLI_TEXT, AT(file), "FILE", "candidates, checks and settings as JSON, see caisson-arena(5)", "@file", NULL },
-    { 0, "artifacts", CLI_TEXT, AT(artifacts), "DIR", "where artifacts and results.json go [artifacts]", "@dir", NULL },
-    { 0, "artifact-name", CLI_TEXT, AT(artifact_name), "NAME", "name of a candidate's local copy [output.md]", NULL, NULL },
+    { 'c', "candidate", CLI_LIST, AT(candidates), "ID=SCRIPT", "a candidate; repeatable", "@file",
+      NULL },
+    { 0, "candidates", CLI_TEXT, AT(file), "FILE",
+      "candidates, checks and settings as JSON, see caisson-arena(5)", "@file", NULL },
+    { 0, "artifacts", CLI_TEXT, AT(artifacts), "DIR",
+      "where artifacts and results.json go [artifacts]", "@dir", NULL },
+    { 0, "artifact-name", CLI_TEXT, AT(artifact_name), "NAME",
+      "name of a candidate's local copy [output.md]", NULL, NULL },
     { 'j', "jobs", CLI_COUNT, AT(jobs), "N", "candidates at a time [all, up to 64]", NULL, NULL },
-    { 0, "trials", CLI_COUNT, AT(trials), "N", "runs of each candidate, in random interleaved order [1]", NULL, NULL },
+    { 0, "trials", CLI_COUNT, AT(trials), "N",
+      "runs of each candidate, in random interleaved order [1]", NULL, NULL },
     { 0, "seed", CLI_COUNT, AT(seed), "N", "makes that order repeatable", NULL, NULL },
-    { 0, "report", CLI_LIST, AT(reports), "FILE", "write a report: .html, .md or .json; repeatable", "@file", NULL },
+    { 0, "report", CLI_LIST, AT(reports), "FILE", "write a report: .html, .md or .json; repeatable",
+      "@file", NULL },
     { 0, "json", CLI_FLAG, AT(json), NULL, "print the results as one JSON document", NULL, NULL },
     { 0, "plain", CLI_FLAG, AT(plain), NULL, "plain lines also on a terminal", NULL, NULL },
     { 'q', "quiet", CLI_FLAG, AT(quiet), NULL, "no progress, only the outcome", NULL, NULL },
@@ -43,10 +48,16 @@ static const cli_opt own_options[] = {
 };
 
 static const cli_opt score_options[] = {
-    { 0, "check", CLI_LIST, AT(checks), "CHECK", "contains:TEXT, regex:RE, json-keys:A,B.C or min-count:N:RE; failing it disqualifies", NULL, NULL },
-    { 0, "scorer", CLI_TEXT, AT(scorer), "CMD", "script or command that rates the artifact, in a sandbox: prints {\"quality\": 0…100}", "@file", NULL },
-    { 0, "scorer-timeout", CLI_DURATION, AT(scorer_timeout), "TIME", "of the scorer [60s]", NULL, NULL },
-    { 0, "weights", CLI_TEXT, AT(weights), "S,Q,P", "of success, quality and speed; they sum to 1 [0.2,0.6,0.2]", NULL, NULL },
+    { 0, "check", CLI_LIST, AT(checks), "CHECK",
+      "contains:TEXT, regex:RE, json-keys:A,B.C or min-count:N:RE; failing it disqualifies", NULL,
+      NULL },
+    { 0, "scorer", CLI_TEXT, AT(scorer), "CMD",
+      "script or command that rates the artifact, in a sandbox: prints {\"quality\": 0…100}",
+      "@file", NULL },
+    { 0, "scorer-timeout", CLI_DURATION, AT(scorer_timeout), "TIME", "of the scorer [60s]", NULL,
+      NULL },
+    { 0, "weights", CLI_TEXT, AT(weights), "S,Q,P",
+      "of success, quality and speed; they sum to 1 [0.2,0.6,0.2]", NULL, NULL },
     CLI_END
 };
 
@@ -84,7 +95,8 @@ static int add_candidates(struct contest *c)
     c->n = n_file;
     for (size_t i = 0; i < c->v.candidates.n; i++) {
         const char *given = c->v.candidates.items[i], *eq = strchr(given, '=');
-        char *id = eq ? csn_strndup(given, (size_t) (eq - given)) : NULL; /* lives as long as the program */
+        char *id = eq ? csn_strndup(given, (size_t) (eq - given))
+                      : NULL; /* lives as long as the program */
 
         c->candidates[c->n++] = (csn_candidate){
             .size = sizeof(*c->candidates),
@@ -108,7 +120,8 @@ static int parse_weights(struct contest *c)
     for (size_t i = 0; i < 3; i++) {
         *to[i] = strtod(p, &end);
         if (end == p || (*end != (i < 2 ? ',' : '\0')))
-            return cli_usage(c->cmd, "--weights '%s': not three numbers such as 0.2,0.6,0.2", c->v.weights);
+            return cli_usage(c->cmd, "--weights '%s': not three numbers such as 0.2,0.6,0.2",
+                             c->v.weights);
         p = end + 1;
     }
     return -1;
@@ -153,7 +166,8 @@ static int set_numbers(struct contest *c)
         c->o.artifact_name = v->artifact_name;
     for (size_t i = 0; i < v->reports.n; i++)
         if (!cli_arena_report_known(v->reports.items[i]))
-            return cli_usage(c->cmd, "--report '%s': .html, .md or .json is expected", v->reports.items[i]);
+            return cli_usage(c->cmd, "--report '%s': .html, .md or .json is expected",
+                             v->reports.items[i]);
     c->artifacts = v->artifacts ? v->artifacts : DEFAULT_ARTIFACTS;
     c->o.artifacts_dir = c->artifacts;
     return -1;
@@ -278,8 +292,8 @@ static int conclude(struct contest *c, csn_engine *engine, const csn_arena_resul
 static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
 {
     int talk = c->v.json ? STDERR_FILENO : STDOUT_FILENO, status;
-    bool fell_back = c->o.run.backend == CSN_BACKEND_DAYTONA &&
-                     !csn_config_is_daytona_ready(c->kept.config);
+    bool fell_back =
+        c->o.run.backend == CSN_BACKEND_DAYTONA && !csn_config_is_daytona_ready(c->kept.config);
     csn_arena_result *result = NULL;
     csn_error err = { 0 };
     cli_view view;
@@ -287,7 +301,8 @@ static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
 
     if (!c->v.quiet)
         cli_arena_banner(talk, &c->o, c->n, fell_back);
-    cli_view_begin(&view, talk, !c->v.plain, c->v.quiet, c->candidates, c->n, c->o.n_trials, "local");
+    cli_view_begin(&view, talk, !c->v.plain, c->v.quiet, c->candidates, c->n, c->o.n_trials,
+                   "local");
     c->o.run.cancel = cancel;
     c->o.run.on_log = cli_view_log;
     c->o.run.on_state = cli_view_state;
@@ -342,9 +357,10 @@ const cli_command cli_cmd_arena = {
     .alias = "forge",
     .summary = "Run candidates side by side in sandboxes, score them, name a winner",
     .usage = "arena [options] [OBJECTIVE]",
-    .text = "Every candidate runs at the same time in a fresh sandbox of its own, gets the objective and the path of its\n"
-            "artifact, and is scored: 0.2 success + 0.6 quality + 0.2 speed. Exit status: 0 there is a winner, 1 there\n"
-            "is none, 2 misuse, 3 no usable backend, 130 interrupted.",
+    .text =
+        "Every candidate runs at the same time in a fresh sandbox of its own, gets the objective and the path of its\n"
+        "artifact, and is scored: 0.2 success + 0.6 quality + 0.2 speed. Exit status: 0 there is a winner, 1 there\n"
+        "is none, 2 misuse, 3 no usable backend, 130 interrupted.",
     .groups = groups,
     .run = run,
 };

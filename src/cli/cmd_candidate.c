@@ -3,10 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/str.h"
-
 #include "arena_opts.h"
 #include "arena_view.h"
+#include "base/str.h"
 #include "commands.h"
 #include "out.h"
 #include "session.h"
@@ -18,9 +17,12 @@ struct values {
 };
 
 static const cli_opt own_options[] = {
-    { 0, "id", CLI_TEXT, offsetof(struct values, id), "ID", "its name in paths and logs [the script's name]", NULL, NULL },
-    { 0, "output", CLI_TEXT, offsetof(struct values, output), "FILE", "local file for the artifact [standard output]", "@file", NULL },
-    { 0, "json", CLI_FLAG, offsetof(struct values, json), NULL, "print the whole result as one JSON document", NULL, NULL },
+    { 0, "id", CLI_TEXT, offsetof(struct values, id), "ID",
+      "its name in paths and logs [the script's name]", NULL, NULL },
+    { 0, "output", CLI_TEXT, offsetof(struct values, output), "FILE",
+      "local file for the artifact [standard output]", "@file", NULL },
+    { 0, "json", CLI_FLAG, offsetof(struct values, json), NULL,
+      "print the whole result as one JSON document", NULL, NULL },
     { 'q', "quiet", CLI_FLAG, offsetof(struct values, quiet), NULL, "no log lines", NULL, NULL },
     CLI_END
 };
@@ -50,9 +52,11 @@ static int show(const struct values *v, const csn_candidate_result *r)
     csn_error err = { 0 };
 
     if (v->json)
-        return csn_candidate_result_json(r, STDOUT_FILENO, &err) < 0 ? cli_fail(&err, NULL) : status_of(r);
+        return csn_candidate_result_json(r, STDOUT_FILENO, &err) < 0 ? cli_fail(&err, NULL)
+                                                                     : status_of(r);
     if (!v->output && r->artifact_content)
-        (void) cli_write(STDOUT_FILENO, r->artifact_content, r->artifact_len); /* a closed pipe is its reader's wish */
+        (void) cli_write(STDOUT_FILENO, r->artifact_content,
+                         r->artifact_len); /* a closed pipe is its reader's wish */
     if (r->error_message)
         cli_note("%s", r->error_message);
     if (advice && !v->quiet)
@@ -85,7 +89,8 @@ static int run_it(const struct values *v, const csn_candidate *c, csn_run_option
     o->cancel = cancel;
     o->on_log = cli_view_log;
     o->user_data = &view;
-    status = csn_candidate_run(engine, c, o, &result, &err) < 0 ? cli_fail(&err, NULL) : show(v, result);
+    status =
+        csn_candidate_run(engine, c, o, &result, &err) < 0 ? cli_fail(&err, NULL) : show(v, result);
     cli_view_end(&view);
     csn_candidate_result_free(result);
     cli_arena_catch_signals(NULL);
@@ -126,9 +131,10 @@ const cli_command cli_cmd_candidate = {
     .name = "candidate",
     .summary = "Run one candidate script on an objective and take its artifact",
     .usage = "candidate [options] --objective TEXT|@FILE SCRIPT",
-    .text = "SCRIPT is called with the objective and the path it must write its artifact to. The artifact goes to\n"
-            "standard output or --output FILE, log lines go to standard error. Exit status: 0 success, 1 the\n"
-            "candidate failed, 2 misuse, 3 no usable backend, 130 interrupted.",
+    .text =
+        "SCRIPT is called with the objective and the path it must write its artifact to. The artifact goes to\n"
+        "standard output or --output FILE, log lines go to standard error. Exit status: 0 success, 1 the\n"
+        "candidate failed, 2 misuse, 3 no usable backend, 130 interrupted.",
     .groups = groups,
     .operands = "@file",
     .run = run,

@@ -16,7 +16,7 @@ static struct kept {
     void (*fn)(void *);
     void *what;
     struct kept *next;
-} *all_kept;
+} * all_kept;
 
 static void free_kept(void *user)
 {
@@ -47,7 +47,8 @@ const char *a_directory(const char *name)
     csn_auto(buf) csn_buf path = CSN_BUF_INIT;
     char *kept;
 
-    csn_buf_printf(&path, "%s/%s", the_state(), name); /* below the state: it belongs to the story's user */
+    csn_buf_printf(&path, "%s/%s", the_state(),
+                   name); /* below the state: it belongs to the story's user */
     CHECK(mkdir(path.data, 0700) == 0 || access(path.data, W_OK) == 0);
     kept = csn_buf_take(&path, NULL);
     keep(free, kept);
@@ -104,7 +105,8 @@ const csn_candidate_result *run_options(const char *script_path, csn_run_options
         FAIL("run a candidate: %s", err.message);
     keep(free_result, r);
     if (!r->success != (r->error_message != NULL))
-        FAIL("success %d with error message '%s'", r->success, r->error_message ? r->error_message : "");
+        FAIL("success %d with error message '%s'", r->success,
+             r->error_message ? r->error_message : "");
     return r;
 }
 
@@ -135,11 +137,12 @@ const char *good_log(const csn_candidate_result *r)
 {
     static char text[512];
 
-    (void) snprintf(text, sizeof(text),
-                    "x: [Sandbox] Connecting...\nx: [Sandbox] Creating sandbox...\n"
-                    "x: [Sandbox] Sandbox ready: %.8s...\nx: [Sandbox] Script uploaded\nx: [Run] Executing...\n"
-                    "x: [Run] Exit code: 0\nx: [Done] Artifact retrieved\nx: [Sandbox] Cleaning up...\n",
-                    r->sandbox_id);
+    (void) snprintf(
+        text, sizeof(text),
+        "x: [Sandbox] Connecting...\nx: [Sandbox] Creating sandbox...\n"
+        "x: [Sandbox] Sandbox ready: %.8s...\nx: [Sandbox] Script uploaded\nx: [Run] Executing...\n"
+        "x: [Run] Exit code: 0\nx: [Done] Artifact retrieved\nx: [Sandbox] Cleaning up...\n",
+        r->sandbox_id);
     return text;
 }
 

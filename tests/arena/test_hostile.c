@@ -11,11 +11,11 @@
 static long rss_kib(void)
 {
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
-    long pages = 0;
+    char *end;
 
     CHECK_INT(csn_read_file(AT_FDCWD, "/proc/self/statm", &text, 4096), 0);
-    CHECK(sscanf(text.data, "%*s %ld", &pages) == 1);
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+    (void) strtol(text.data, &end, 10); /* the size; what is resident comes second */
+    return strtol(end, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 /* The most it had since reset_peak(). */
@@ -45,7 +45,9 @@ TEST_TIMEOUT(a_hundred_megabytes_of_output_are_counted_and_cut, 120)
     CHECK(run_py(WRITE_OK)->success); /* everything that is set up once is */
     before = rss_kib();
     reset_peak();
-    r = run_py(WRITE_OK "import os\nline = b'x' * 999 + b'\\n'\nfor _ in range(100000): os.write(1, line)\n");
+    r = run_py(
+        WRITE_OK
+        "import os\nline = b'x' * 999 + b'\\n'\nfor _ in range(100000): os.write(1, line)\n");
     csn_test_note("resident %ld KiB before, at most %ld KiB", before, peak_kib());
     CHECK(r->success && r->output_truncated);
     CHECK_INT(r->output_bytes, 100000000);
@@ -84,7 +86,8 @@ TEST(a_daemon_that_keeps_printing_does_not_delay_the_result)
 TEST(closing_stdout_is_no_error)
 {
     CHECK(run_py("import os, sys\nos.close(1)\nos.close(2)\n" WRITE_OK)->success);
-    CHECK(run_py("import os, sys\nos.dup2(os.open('/dev/null', 1), 1)\nprint('gone')\n" WRITE_OK)->success);
+    CHECK(run_py("import os, sys\nos.dup2(os.open('/dev/null', 1), 1)\nprint('gone')\n" WRITE_OK)
+              ->success);
 }
 
 static const char *failure(const char *script)
@@ -103,7 +106,8 @@ TEST(what_is_not_a_regular_file_is_no_artifact)
 {
     CHECK_STR(failure("import os, sys\nos.mkfifo(sys.argv[2])\n"),
               "Could not read artifact: not a regular file");
-    CHECK_STR(failure("import os, sys\nos.mkdir(sys.argv[2])\n"), "Could not read artifact: not a regular file");
+    CHECK_STR(failure("import os, sys\nos.mkdir(sys.argv[2])\n"),
+              "Could not read artifact: not a regular file");
     CHECK_STR(failure("import socket, sys\nsocket.socket(socket.AF_UNIX).bind(sys.argv[2])\n"),
               "Could not read artifact: not a regular file");
     CHECK_STR(failure("import os, sys\nos.symlink('/dev/zero', sys.argv[2])\n"),
@@ -120,12 +124,15 @@ TEST(a_symlink_reaches_no_host_file)
     csn_buf_printf(&script, "import os, sys\nos.symlink('%s', sys.argv[2])\n", secret);
     CHECK_STR(failure(script.data), "Could not read artifact: exit 1");
     csn_buf_clear(&script);
-    csn_buf_printf(&script, "import os, sys\nos.symlink('../../../../../..%s', sys.argv[2])\n", secret);
+    csn_buf_printf(&script, "import os, sys\nos.symlink('../../../../../..%s', sys.argv[2])\n",
+                   secret);
     CHECK_STR(failure(script.data), "Could not read artifact: exit 1");
     /* one that stays inside is fine */
-    CHECK_STR(run_py("import os, sys\nopen('/tmp/real', 'w').write('inside')\nos.symlink('/tmp/real', sys.argv[2])\n")
-                  ->artifact_content,
-              "inside");
+    CHECK_STR(
+        run_py(
+            "import os, sys\nopen('/tmp/real', 'w').write('inside')\nos.symlink('/tmp/real', sys.argv[2])\n")
+            ->artifact_content,
+        "inside");
 }
 
 /* The engine's own file size limit stops the terabyte first; what passes it meets the arena's. */
@@ -138,7 +145,8 @@ TEST(a_sparse_terabyte_is_refused_by_its_size)
     r = run_py("import sys\nf = open(sys.argv[2], 'wb')\nf.truncate(1 << 40)\n");
     CHECK(!r->success && r->artifact_bytes <= 0);
     if (r->exit_code == 0)
-        CHECK_STR(r->error_message, "Could not read artifact: 1099511627776 bytes exceeds limit 67108864");
+        CHECK_STR(r->error_message,
+                  "Could not read artifact: 1099511627776 bytes exceeds limit 67108864");
     check_nothing_left(r);
     CHECK_STR(failure("import sys\nf = open(sys.argv[2], 'wb')\nf.truncate(100 << 20)\n"),
               "Could not read artifact: 104857600 bytes exceeds limit 67108864");
@@ -147,13 +155,15 @@ TEST(a_sparse_terabyte_is_refused_by_its_size)
 
 TEST(an_unreadable_artifact_is_no_artifact)
 {
-    CHECK_STR(failure("import os, sys\nopen(sys.argv[2], 'w').write('x')\nos.chmod(sys.argv[2], 0)\n"),
-              "Could not read artifact: exit 1");
+    CHECK_STR(
+        failure("import os, sys\nopen(sys.argv[2], 'w').write('x')\nos.chmod(sys.argv[2], 0)\n"),
+        "Could not read artifact: exit 1");
 }
 
 TEST(an_endless_line_and_binary_noise_are_kept_as_they_are)
 {
-    const csn_candidate_result *r = run_py(WRITE_OK "import os\nos.write(1, b'\\xff\\x00' * 1000000)\n");
+    const csn_candidate_result *r =
+        run_py(WRITE_OK "import os\nos.write(1, b'\\xff\\x00' * 1000000)\n");
 
     CHECK(r->success);
     CHECK_INT(r->output_len, 2000000);
@@ -162,10 +172,11 @@ TEST(an_endless_line_and_binary_noise_are_kept_as_they_are)
 
 TEST(a_fork_bomb_hurts_only_itself)
 {
-    const csn_candidate_result *r = run_py("import os, sys\n"
-                                           "try:\n  while True:\n    if os.fork() == 0:\n      import time; time.sleep(100)\n"
-                                           "except OSError: pass\n" WRITE_OK,
-                                           .pids = 64);
+    const csn_candidate_result *r =
+        run_py("import os, sys\n"
+               "try:\n  while True:\n    if os.fork() == 0:\n      import time; time.sleep(100)\n"
+               "except OSError: pass\n" WRITE_OK,
+               .pids = 64);
 
     csn_test_note("%s", r->error_message ? r->error_message : "survived its own bomb");
     check_nothing_left(r);
