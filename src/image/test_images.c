@@ -133,8 +133,9 @@ static void need_busybox(void)
 static const char *make_tree(void)
 {
     static const char *const names[] = { "sh", "ls", "cat", "id", "true", "echo" };
-    static const char *const dirs[] = { "tree",     "tree/bin", "tree/proc", "tree/dev",
-                                        "tree/tmp", "tree/etc", "tree/root" };
+    static const char *const dirs[] = { "tree",      "tree/bin",  "tree/proc",
+                                        "tree/dev",  "tree/tmp",  "tree/etc",
+                                        "tree/root", "tree/home", "tree/home/daytona" };
 
     need_busybox();
     for (size_t i = 0; i < CSN_COUNT(dirs); i++)
@@ -142,7 +143,9 @@ static const char *make_tree(void)
     RUN("cp", BUSYBOX, at("tree/bin/busybox"));
     for (size_t i = 0; i < CSN_COUNT(names); i++)
         CHECK(symlink("busybox", at("tree/bin/%s", names[i])) == 0);
-    RUN("sh", "-c", "echo this is an image > \"$0\"/etc/motto", at("tree"));
+    RUN("sh", "-c",
+        "echo this is an image > \"$0\"/etc/motto; cp \"$0\"/etc/motto \"$0\"/home/daytona",
+        at("tree"));
     return at("tree");
 }
 
@@ -288,9 +291,9 @@ TEST(what_one_sandbox_writes_the_image_does_not_see)
     OK(csn_image_import(engine, "tiny", make_tree(), &err));
     one = A_SANDBOX(.image = "tiny",
                     .user = geteuid() == 0 ? "root" : NULL); /* else all files are ours */
-    CHECK_STR(says(one, "echo changed > /etc/motto; cat /etc/motto"), "changed\n");
+    CHECK_STR(says(one, "cd /home/daytona; echo changed > motto; cat motto"), "changed\n");
     two = A_SANDBOX(.image = "tiny", .is_ephemeral = 1);
-    CHECK_STR(says(two, "cat /etc/motto"), "this is an image\n");
+    CHECK_STR(says(two, "cat /home/daytona/motto"), "this is an image\n");
     gone(one);
     gone(two);
 }
