@@ -72,9 +72,9 @@ typedef enum csn_frame_type {
                                  * keeper ignores what it knows already */
 
     /* worker → client */
-    CSN_FRAME_FILE_FD = 224, /* csn_file_done + fd */
+    CSN_FRAME_FILE_FD = 224, /* csn_file_done + fd; FILE_DONE follows */
     CSN_FRAME_FILE_ENTRY,    /* csn_file_entry + packed: path, target, owner, group */
-    CSN_FRAME_FILE_MATCH,    /* csn_file_hit + packed: path, text */
+    CSN_FRAME_FILE_MATCH,    /* csn_file_hit + packed: path, text (bytes) */
     CSN_FRAME_FILE_DONE      /* csn_file_done: the last frame */
 } csn_frame_type;
 
@@ -234,7 +234,7 @@ typedef struct csn_file_entry {
 
 typedef struct csn_file_hit {
     int64_t line;
-} csn_file_hit; /* packed: string path, text */
+} csn_file_hit; /* packed: string path, bytes text */
 
 typedef struct csn_file_done {
     int32_t sys_errno; /* 0: success; EISDIR, EINVAL (not regular) … */
