@@ -1,0 +1,22 @@
+#!/bin/bash
+# Five candidates compete for one objective: live, scored, with a report. Everything it writes is below build/demo.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=${CSN_BUILD:-$here/../../build}
+if [ ! -x "$build/caisson" ]; then
+    echo "arena: there is no $build/caisson yet: run ./demo" >&2
+    exit 1
+fi
+build=$(cd "$build" && pwd)
+CAISSON_STATE=$(mktemp -d "${TMPDIR:-/tmp}/caisson-demo.XXXXXX")
+export CAISSON_STATE
+trap 'rm -rf "$CAISSON_STATE"' EXIT
+trap : INT TERM # caisson cleans up after itself; its status decides
+
+mkdir -p "$build/demo" && cd "$build/demo" || exit 1
+"$build/caisson" arena --candidates "$here/candidates.json" --artifacts artifacts \
+    --report report.html --report report.md "$@"
+status=$?
+echo
+echo "All of it is in $build/demo: open report.html in a browser."
+exit $status
