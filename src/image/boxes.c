@@ -64,15 +64,14 @@ static int match_box(int boxes_fd, const char *id, match_fn *match, const char *
     return CSN_OK;
 }
 
-static int match_boxes(int state_fd, match_fn *match, const char *name, uint32_t *ret_n,
-                       csn_error *err)
+static int match_place(int state_fd, const char *place, match_fn *match, const char *name,
+                       uint32_t *n, csn_error *err)
 {
     struct dirent *entry;
-    uint32_t n = 0;
     int fd, r = CSN_OK;
     DIR *dir;
 
-    fd = openat(state_fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = openat(state_fd, place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno != ENOENT)
         return csn_fail_sys(err, -errno, "list the sandboxes");
     dir = fd < 0 ? NULL : fdopendir(fd);
@@ -82,9 +81,20 @@ static int match_boxes(int state_fd, match_fn *match, const char *name, uint32_t
     }
     while (dir && r == CSN_OK && (entry = readdir(dir)))
         if (csn_is_hex(entry->d_name, 32))
-            r = match_box(fd, entry->d_name, match, name, &n, err);
+            r = match_box(fd, entry->d_name, match, name, n, err);
     if (dir)
         (void) closedir(dir); /* only read from */
+    return r;
+}
+
+static int match_boxes(int state_fd, match_fn *match, const char *name, uint32_t *ret_n,
+                       csn_error *err)
+{
+    uint32_t n = 0;
+    int r = match_place(state_fd, "boxes", match, name, &n, err);
+
+    if (r == CSN_OK) /* ephemeral ones */
+        r = match_place(state_fd, "run/boxes", match, name, &n, err);
     if (r == CSN_OK)
         *ret_n = n;
     return r;

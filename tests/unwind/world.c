@@ -130,7 +130,7 @@ static int count_loops(void)
 
 static int count_state(void)
 {
-    static const char *const dirs[] = { "boxes", "names", "ids" };
+    static const char *const dirs[] = { "boxes", "names", "ids", "run/boxes", "run/ids" };
     char path[512];
     int n = 0;
     for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
