@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <linux/openat2.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

@@ -388,13 +388,21 @@ TEST(whoever_kills_his_shepherd_takes_all_his_processes_with_him)
 {
     box b = a_box();
     int other = start_talking(&b, 2, "echo ready; read x; sleep 1000");
-    int out;
+    int out, go;
+    char text[4096], fifo[4096];
     csn_init_exited exited;
 
     wait_for_text(other, "ready");
-    out = start_talking(&b, 1,
-                        "(setsid sh -c 'while :; do sleep 1000; done' &); sleep 1000 & "
-                        "echo ready; kill -9 $PPID; sleep 1000");
+    (void) snprintf(fifo, sizeof(fifo), "%s/go", b.dir);
+    CHECK(mkfifo(fifo, 0666) == 0 && chmod(fifo, 0666) == 0);
+    (void) snprintf(text, sizeof(text),
+                    "(setsid sh -c 'while :; do sleep 1000; done' &); sleep 1000 & echo ready; "
+                    "read x < %.3000s; kill -9 $PPID; sleep 1000",
+                    fifo);
+    out = start_talking(&b, 1, text);
+    wait_for_text(out, "ready");
+    go = open(fifo, O_WRONLY | O_CLOEXEC);
+    CHECK(write(go, "\n", 1) == 1);
     exited = box_hear_exited(&b);
     CHECK_INT(exited.process, 1);
     CHECK_INT(exited.wait_status, -1);
@@ -403,6 +411,25 @@ TEST(whoever_kills_his_shepherd_takes_all_his_processes_with_him)
     box_kill(&b, 2, SIGKILL, true);
     CHECK_INT(box_hear_exited(&b).process, 2);
     wait_until_alone(&b, 1);
+}
+
+/* It may be dead before it could say that the program runs. */
+TEST(a_shepherd_killed_at_birth_is_reported_all_the_same)
+{
+    box b = a_box();
+
+    for (uint32_t i = 1; i <= 30; i++) {
+        csn_msg msg;
+        box_spawn(&b, (command){ .argv = ARGV("/bin/sh", "-c", "kill -9 $PPID; sleep 1000"),
+                                 .process = i });
+        msg = box_hear(&b);
+        if (msg.head.type == CSN_FRAME_INIT_STARTED)
+            CHECK_INT(box_hear_exited(&b).wait_status, -1);
+        else
+            CHECK_INT(msg.head.type, CSN_FRAME_INIT_FAILED);
+        wait_until_alone(&b, 1);
+    }
+    CHECK_STR(sh(&b, "echo fine"), "fine\n");
 }
 
 TEST(a_stopped_shepherd_is_woken)
@@ -442,22 +469,51 @@ static int64_t now_ms(void)
     return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-TEST(processes_that_hide_from_proc_are_found)
+static void kill_those_who_hide(box *b)
 {
-    box b = a_box();
     const char *path = compiled(
-        &b,
+        b,
         "#include <sys/prctl.h>\n#include <unistd.h>\n"
-        "int main(void) { prctl(PR_SET_DUMPABLE, 0); if (fork() == 0) { setsid(); prctl(PR_SET_DUMPABLE, 0);"
+        "int main(void) { prctl(PR_SET_DUMPABLE, 0); if (fork() == 0) { setsid(); "
+        "prctl(PR_SET_DUMPABLE, 0);"
         " if (fork() == 0) { setsid(); write(1, \"ready\\n\", 6); pause(); } pause(); } pause(); }");
     char text[4096];
     int out;
 
     (void) snprintf(text, sizeof(text), "%s; sleep 1000", path);
-    out = start_talking(&b, 1, text);
+    out = start_talking(b, 1, text);
     wait_for_text(out, "ready");
-    box_kill(&b, 1, SIGKILL, true);
-    CHECK_INT(WTERMSIG(box_hear_exited(&b).wait_status), SIGKILL);
+    box_kill(b, 1, SIGKILL, true);
+    CHECK_INT(WTERMSIG(box_hear_exited(b).wait_status), SIGKILL);
+}
+
+TEST(processes_that_hide_from_proc_are_found)
+{
+    box b = a_box();
+
+    kill_those_who_hide(&b);
+    wait_until_alone(&b, 1);
+}
+
+TEST(before_linux_6_13_trees_are_found_by_proc_and_session)
+{
+    box b;
+    int other, worker;
+    char byte;
+    csn_filereq req = { .verb = 8, .mode = -1, .path = "/usr", .arg = "e" };
+
+    CHECK(setenv("CSN_TEST_OLD_KERNEL", "1", 1) == 0);
+    b = a_box();
+    other = start_talking(&b, 2, "(sleep 1000 &) ; echo ready; read x; sleep 1000");
+    worker = box_ask(&b, &req, 1000); /* blocks soon, since nobody reads */
+    wait_for_text(other, "ready");
+    CHECK(recv(worker, &byte, 1, MSG_PEEK) == 1);
+    wait_until_alone(&b, 6); /* init, worker; the second's shepherd, shell, two sleeps */
+    kill_those_who_hide(&b);
+    wait_until_alone(&b, 6);
+    box_kill(&b, 2, SIGKILL, true);
+    CHECK_INT(box_hear_exited(&b).process, 2);
+    close(worker);
     wait_until_alone(&b, 1);
 }
 

@@ -21,8 +21,9 @@ enum {
 enum { /* whose a process is; else the index of its slot */
        OWNER_UNKNOWN = -1,
        OWNER_NOBODY = -2,
-       OWNER_INIT = -3,   /* a worker: never a member of a tree */
-       OWNER_PROCESS = -4 /* a thread: its process has a number of its own */
+       OWNER_INIT = -3,    /* a worker: never a member of a tree */
+       OWNER_PROCESS = -4, /* a thread: its process has a number of its own */
+       OWNER_HIDDEN = -5   /* nobody can tell: dies with whoever dies first */
 };
 
 static struct known {
@@ -95,7 +96,7 @@ static int owner_by_session(pid_t pid)
     for (int i = 0; session > 0 && i < CSN_PROCESS_MAX; i++)
         if (csn_slots[i].process != 0 && atomic_load(&csn_slots[i].main_pid) == session)
             return i;
-    return OWNER_NOBODY;
+    return OWNER_HIDDEN;
 }
 
 /* Remembers the parent and leaves the owner open, or says whose it is without one. */
@@ -179,12 +180,20 @@ int64_t csn_tasks_since(pid_t pid)
                        : (int64_t) last - pid + highest_pid() + 1 - FIRST_PID_AFTER_WRAP;
 }
 
+/* Before Linux 6.13 code can hide its parents (not dumpable, a session of its own, hidepid): then every end of a tree is
+ * its end, too. */
+static int is_meant(int found_owner, int owner, int sig)
+{
+    return found_owner == owner ||
+           (found_owner == OWNER_HIDDEN && (sig == SIGSTOP || sig == SIGKILL));
+}
+
 static size_t look_between(pid_t from, pid_t to, int owner, int sig, pid_t *found, size_t n)
 {
     for (pid_t pid = from; pid <= to && n < CSN_TREE_MAX; pid++) {
         if (kill(pid, 0) < 0 && errno == ESRCH)
             continue;
-        if (csn_slot_of_shepherd(pid) || owner_of(pid) != owner)
+        if (csn_slot_of_shepherd(pid) || !is_meant(owner_of(pid), owner, sig))
             continue;
         (void) kill(pid, sig); /* gone meanwhile: fine */
         found[n++] = pid;
