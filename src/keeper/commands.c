@@ -123,9 +123,10 @@ static int check_spawn(const csn_keeper *k, const csn_spawn *spawn, size_t n_fds
     return CSN_OK;
 }
 
-static csn_init_spawn for_init(const csn_spawn *spawn, uint32_t process)
+static csn_init_spawn for_init(const csn_keeper *k, const csn_spawn *spawn, uint32_t process)
 {
-    uint32_t id = spawn->flags & CSN_SPAWN_ROOT ? 0 : CSN_INSIDE_UID;
+    bool is_root = spawn->flags & CSN_SPAWN_ROOT || csn_walls_off(k) & CSN_WALL_USERNS;
+    uint32_t id = is_root ? 0 : CSN_INSIDE_UID;
 
     return (csn_init_spawn){
         .process = process,
@@ -149,7 +150,7 @@ static int fail_link(csn_error *err, int r)
 /* A file worker answers its client itself; nothing is remembered here. */
 static int spawn_files(csn_client *client, const csn_spawn *spawn, csn_msg *msg, csn_error *err)
 {
-    const csn_init_spawn init = for_init(spawn, 0);
+    const csn_init_spawn init = for_init(client->k, spawn, 0);
     const csn_started answer = { .process = 0 };
     int r =
         csn_link_spawn(client->k, &init, csn_msg_rest(msg, sizeof(*spawn)), msg->fds, msg->n_fds);
@@ -218,7 +219,7 @@ static int spawn_command(csn_client *client, const csn_spawn *spawn, csn_msg *ms
 {
     csn_keeper *k = client->k;
     csn_command *cmd = new_command(client, spawn, msg->head.seq);
-    csn_init_spawn init = for_init(spawn, k->last_command + 1);
+    csn_init_spawn init = for_init(k, spawn, k->last_command + 1);
     int r = cmd ? read_text(cmd, csn_msg_rest(msg, sizeof(*spawn))) : -ENOMEM;
 
     if (r < 0) {
