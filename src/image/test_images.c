@@ -632,6 +632,30 @@ TEST(a_volume_outlives_its_sandboxes)
     CHECK_INT(count_in("volumes", false), 0);
 }
 
+/* Without privilege such files belong to ids that aren't the caller's. */
+TEST(what_root_inside_wrote_can_be_removed)
+{
+    csn_mount mount = { .volume = "data", .path = "/data" };
+    csn_sandbox_options o = { .size = sizeof(o), .user = "root", .mounts = &mount, .n_mounts = 1 };
+    csn_sandbox *box = NULL;
+
+    open_engine();
+    OK(csn_volume_create(engine, "data", &err));
+    if (csn_sandbox_create(engine, &o, &box, &err) < 0) {
+        csn_test_note("no root inside here: %s", err.message);
+        return;
+    }
+    CHECK_STR(says(box, "mkdir -p /data/d /srv/d && touch /data/d/f /srv/d/f && "
+                        "chown -R 33:33 /data/d /srv/d && chmod 700 /data/d /srv/d"),
+              "");
+    OK(csn_sandbox_snapshot(box, "shot", &err));
+    gone(box);
+    OK(csn_volume_remove(engine, "data", &err));
+    OK(csn_image_remove(engine, "shot", &err));
+    check_state(0, 0);
+    CHECK_INT(count_in("volumes", false), 0);
+}
+
 TEST(a_read_only_volume_is_one_and_a_subpath_is_a_part)
 {
     csn_mount mounts[] = {

@@ -423,7 +423,8 @@ TEST(too_much_is_refused)
     CHECK_STR(o.message, "more than 3 files");
     for (size_t i = 0; i < 240; i += 2)
         memcpy(deep + i, "d/", 2);
-    memcpy(deep + 240, "f", 2);
+    deep[240] = 'f';
+    deep[241] = '\0';
     o = UNPACK_ENTRIES(NULL, { .name = deep, .data = "1" });
     CHECK_INT(o.result, CSN_E_LIMIT);
 }

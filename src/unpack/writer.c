@@ -341,7 +341,7 @@ static int find_parent(csn_writer *w, char *path, const char **ret_last)
 int csn_writer_hardlink(csn_writer *w, const char *name, const char *target, csn_error *err)
 {
     char path[CSN_ENTRY_PATH_MAX], from[CSN_ENTRY_PATH_MAX];
-    const char *last, *from_last = NULL;
+    const char *last = "", *from_last = "";
     csn_auto(fd) int from_fd = -1;
     int r;
 
