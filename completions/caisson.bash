@@ -143,6 +143,86 @@ _caisson() {
         esac
         operands='@box'
         ;;
+    arena | forge)
+        opts='--help --candidate --candidates --artifacts --artifact-name --jobs --trials --seed --report --json --plain --quiet --check --scorer --scorer-timeout --weights --objective --output-path --env --pip --find-links --setup --net --image --daytona --env-file --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk'
+        case $prev in
+        -c | --candidate) kind='@file' ;;
+        --candidates) kind='@file' ;;
+        --artifacts) kind='@dir' ;;
+        --artifact-name) kind='@none' ;;
+        -j | --jobs) kind='@none' ;;
+        --trials) kind='@none' ;;
+        --seed) kind='@none' ;;
+        --report) kind='@file' ;;
+        --check) kind='@none' ;;
+        --scorer) kind='@file' ;;
+        --scorer-timeout) kind='@none' ;;
+        --weights) kind='@none' ;;
+        -o | --objective) kind='@none' ;;
+        --output-path) kind='@none' ;;
+        -e | --env) kind='@none' ;;
+        --pip) kind='@none' ;;
+        --find-links) kind='@dir' ;;
+        --setup) kind='@none' ;;
+        --net) kind='none outbound' ;;
+        --image) kind='@image' ;;
+        --env-file) kind='@file' ;;
+        -t | --timeout) kind='@none' ;;
+        --upload-timeout) kind='@none' ;;
+        --setup-timeout) kind='@none' ;;
+        --artifact-timeout) kind='@none' ;;
+        --output-limit) kind='@none' ;;
+        --artifact-limit) kind='@none' ;;
+        -m | --memory) kind='@none' ;;
+        --cpu) kind='@none' ;;
+        --pids) kind='@none' ;;
+        --disk) kind='@none' ;;
+        esac
+        ;;
+    candidate)
+        opts='--help --id --output --json --quiet --objective --output-path --env --pip --find-links --setup --net --image --daytona --env-file --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk'
+        case $prev in
+        --id) kind='@none' ;;
+        --output) kind='@file' ;;
+        -o | --objective) kind='@none' ;;
+        --output-path) kind='@none' ;;
+        -e | --env) kind='@none' ;;
+        --pip) kind='@none' ;;
+        --find-links) kind='@dir' ;;
+        --setup) kind='@none' ;;
+        --net) kind='none outbound' ;;
+        --image) kind='@image' ;;
+        --env-file) kind='@file' ;;
+        -t | --timeout) kind='@none' ;;
+        --upload-timeout) kind='@none' ;;
+        --setup-timeout) kind='@none' ;;
+        --artifact-timeout) kind='@none' ;;
+        --output-limit) kind='@none' ;;
+        --artifact-limit) kind='@none' ;;
+        -m | --memory) kind='@none' ;;
+        --cpu) kind='@none' ;;
+        --pids) kind='@none' ;;
+        --disk) kind='@none' ;;
+        esac
+        operands='@file'
+        ;;
+    blocks)
+        opts='--help --lang --code --commonmark --extract-only --timeout --snapshot --image --env --env-file --name --memory --cpu --disk --net --keep --reply --json --quiet'
+        case $prev in
+        --lang) kind='python bash sh javascript typescript' ;;
+        --code) kind='@none' ;;
+        -t | --timeout) kind='@none' ;;
+        --snapshot) kind='@image' ;;
+        --image) kind='@image' ;;
+        -e | --env) kind='@none' ;;
+        --env-file) kind='@file' ;;
+        -n | --name) kind='@none' ;;
+        --memory) kind='@none' ;;
+        --cpu) kind='@none' ;;
+        --disk) kind='@none' ;;
+        esac
+        operands='@file'
+        ;;
     ls | ps)
         opts='--help --label --state --all --quiet --names --no-trunc --json'
         case $prev in
@@ -292,12 +372,12 @@ _caisson() {
         ;;
     help)
         opts='--help'
-        operands='run create exec shell ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
+        operands='run create exec shell arena candidate blocks ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
         ;;
     '')
         opts='--help --version --state'
         [[ $prev == --state ]] && kind=@dir
-        operands='run create exec shell ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
+        operands='run create exec shell arena candidate blocks ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
         ;;
     esac
     if [[ -n $kind ]]; then

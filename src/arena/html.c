@@ -34,7 +34,7 @@ static const char style[] =
     "th{font-weight:600;color:var(--soft);text-align:left;font-size:12.5px}"
     "th,td{padding:9px 10px;border-bottom:1px solid var(--line);vertical-align:top}"
     "tr:last-child td{border-bottom:0}td.n,th.n{text-align:right;white-space:nowrap}td.t{font-weight:700}"
-    ".scroll{overflow-x:auto}.id{color:var(--soft);font-size:13px;overflow-wrap:anywhere}"
+    ".checks td:first-child{width:1%;white-space:nowrap}.scroll{overflow-x:auto}.id{color:var(--soft);font-size:13px;overflow-wrap:anywhere}"
     ".tag{display:inline-block;border-radius:6px;padding:0 8px;font-size:12px;font-weight:700;"
     "letter-spacing:.03em}.tag.ok{color:var(--ok);background:var(--okbg)}"
     ".tag.bad{color:var(--bad);background:var(--badbg)}"
@@ -245,7 +245,7 @@ static void put_checks(csn_sink *k, const csn_score *s)
         return;
     checks = csn_json_get(doc, "checks");
     if (csn_json_count(checks) > 0)
-        csn_buf_puts(&k->buf, "<h3>Checks</h3>\n<table>");
+        csn_buf_puts(&k->buf, "<h3>Checks</h3>\n<table class=\"checks\">");
     for (size_t i = 0; i < csn_json_count(checks); i++) {
         const csn_json *c = csn_json_at(checks, i);
         bool passed = csn_json_get_bool(c, "passed", false);

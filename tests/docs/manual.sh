@@ -17,7 +17,7 @@ report()
     fi
 }
 
-for page in man/caisson.[0-9]; do
+for page in man/caisson*.[0-9]; do
     if command -v mandoc >/dev/null; then
         report "$page is clean" "$(mandoc -Tlint -W warning "$page" 2>&1 | grep -v 'mandoc.db')"
     else
