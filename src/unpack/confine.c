@@ -37,17 +37,23 @@ enum { MEMORY_MAX = 2000 << 20, FILES_MAX = 1024 };
 
 /* Whatever isn't here answers EPERM. */
 static const int allowed[] = {
-    SYS_read,         SYS_write,      SYS_pread64,   SYS_pwrite64,      SYS_openat,
-    SYS_openat2,      SYS_close,      SYS_fstat,     SYS_newfstatat,    SYS_statx,
-    SYS_lseek,        SYS_mmap,       SYS_munmap,    SYS_mprotect,      SYS_brk,
-    SYS_mremap,       SYS_madvise,    SYS_mkdirat,   SYS_mknodat,       SYS_symlinkat,
-    SYS_linkat,       SYS_unlinkat,   SYS_renameat,  SYS_fchmod,        SYS_fchownat,
-    SYS_fchown,       SYS_utimensat,  SYS_fsetxattr, SYS_flistxattr,    SYS_fgetxattr,
-    SYS_getdents64,   SYS_readlinkat, SYS_ftruncate, SYS_faccessat,     SYS_faccessat2,
-    SYS_ppoll,        SYS_exit_group, SYS_exit,      SYS_rt_sigreturn,  SYS_rt_sigprocmask,
-    SYS_rt_sigaction, SYS_futex,      SYS_getrandom, SYS_clock_gettime, SYS_fcntl,
-    SYS_getpid,       SYS_gettid,     SYS_tgkill,    SYS_geteuid,       SYS_uname,
-    SYS_writev,       SYS_readv,
+    SYS_read,       SYS_write,     SYS_pread64,       SYS_pwrite64,       SYS_openat,
+    SYS_openat2,    SYS_close,     SYS_fstat,         SYS_newfstatat,     SYS_statx,
+    SYS_lseek,      SYS_mmap,      SYS_munmap,        SYS_mprotect,       SYS_brk,
+    SYS_mremap,     SYS_madvise,   SYS_mkdirat,       SYS_mknodat,        SYS_symlinkat,
+    SYS_linkat,     SYS_unlinkat,  SYS_fchmod,        SYS_fchownat,       SYS_fchown,
+    SYS_utimensat,  SYS_fsetxattr, SYS_flistxattr,    SYS_fgetxattr,      SYS_getdents64,
+    SYS_readlinkat, SYS_ftruncate, SYS_faccessat,     SYS_faccessat2,     SYS_ppoll,
+    SYS_exit_group, SYS_exit,      SYS_rt_sigreturn,  SYS_rt_sigprocmask, SYS_rt_sigaction,
+    SYS_futex,      SYS_getrandom, SYS_clock_gettime, SYS_fcntl,          SYS_getpid,
+    SYS_gettid,     SYS_tgkill,    SYS_geteuid,       SYS_uname,          SYS_writev,
+    SYS_readv,
+#ifdef SYS_renameat2
+    SYS_renameat2,
+#endif
+#ifdef SYS_renameat
+    SYS_renameat,
+#endif
 #ifdef SYS_poll
     SYS_poll,
 #endif

@@ -26,6 +26,7 @@ typedef struct seen {
 typedef struct copy {
     csn_writer *w;
     dev_t dev; /* of the top: we stay on it */
+    ino_t avoid[2];
     seen *seen;
     size_t n_seen, cap_seen; /* cap is a power of two, at most half full */
     char path[CSN_ENTRY_PATH_MAX];
@@ -197,7 +198,7 @@ static int copy_dir(copy *c, int dirfd, const char *name, csn_error *err)
         return fail_path(c, -errno, err);
     meta = meta_of(&st);
     r = csn_writer_dir(c->w, *c->path ? c->path : ".", &meta, err);
-    if (r < 0 || st.st_dev != c->dev)
+    if (r < 0 || st.st_dev != c->dev || st.st_ino == c->avoid[0] || st.st_ino == c->avoid[1])
         return r;
     to = csn_writer_open_dir(c->w, *c->path ? c->path : ".");
     r = to < 0 ? to : copy_xattrs(fd, to);
@@ -253,7 +254,7 @@ static int copy_entries(copy *c, DIR *dir, csn_error *err)
     return r;
 }
 
-int csn_copy_tree(int dirfd, csn_writer *w, csn_error *err)
+int csn_copy_tree(int dirfd, const int avoid[2], csn_writer *w, csn_error *err)
 {
     __attribute__((cleanup(copy_auto))) copy c = { .w = w };
     struct stat st;
@@ -261,5 +262,8 @@ int csn_copy_tree(int dirfd, csn_writer *w, csn_error *err)
     if (fstat(dirfd, &st) < 0)
         return csn_fail_sys(err, -errno, "look at the directory");
     c.dev = st.st_dev;
+    for (size_t i = 0; i < CSN_COUNT(c.avoid); i++)
+        if (avoid[i] >= 0 && fstat(avoid[i], &st) == 0 && st.st_dev == c.dev)
+            c.avoid[i] = st.st_ino;
     return copy_dir(&c, dirfd, ".", err);
 }

@@ -55,7 +55,8 @@ static int fill_layer(csn_import *im, int fd, int root_fd, bool is_dir, csn_erro
     int r;
 
     csn_writer_init(&w, root_fd, &im->budget, false);
-    r = is_dir ? csn_copy_tree(fd, &w, err) : csn_tar_unpack(fd, &w, NULL, err);
+    r = is_dir ? csn_copy_tree(fd, (int[2]){ im->tmp_fd, im->layers_fd }, &w, err)
+               : csn_tar_unpack(fd, &w, NULL, err);
     if (r == CSN_OK)
         r = csn_writer_finish(&w, err);
     csn_writer_done(&w);

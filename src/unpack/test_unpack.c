@@ -253,6 +253,20 @@ TEST(a_directory_becomes_a_layer_by_the_same_rules)
     CHECK_INT(o.n_skipped, 1);
 }
 
+TEST(a_directory_that_holds_the_layers_themselves_ends)
+{
+    outcome o;
+
+    write_text(at("file"), "text");
+    o = unpack(csn_test_dir());
+    CHECK_STR(o.message, "");
+    CHECK_INT(o.result, CSN_OK);
+    CHECK_STR(text_of(in_layer(&o, 0, "file")), "text");
+    CHECK_INT(mode_of(in_layer(&o, 0, "out")) & S_IFMT, S_IFDIR);
+    CHECK(access(in_layer(&o, 0, "out/root"), F_OK) < 0);
+    CHECK_INT(o.n_files, 3); /* file, out, layers */
+}
+
 TEST(names_are_bytes)
 {
     tar_maker tar;
