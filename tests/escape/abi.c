@@ -47,11 +47,11 @@ static enum verdict by_x32(const struct attack *self)
 
 const struct attack attacks_abi[] = {
 #ifdef __x86_64__
-    { "int80_getpid", "R17", W_SECCOMP, 0, by_int80, { 20 } },
-    { "int80_mount", "R17", W_SECCOMP, 0, by_int80, { 21 } },
-    { "int80_unshare", "R13, R17", W_SECCOMP, 0, by_int80, { 310 } },
-    { "x32_getpid", "R17", W_SECCOMP, 0, by_x32, { 39 } },
-    { "x32_mount", "R17", W_SECCOMP, 0, by_x32, { 165 } },
+    { "int80_getpid", "R17", W_SECCOMP, 0, by_int80, { 20 }, NULL },
+    { "int80_mount", "R17", W_SECCOMP, 0, by_int80, { 21 }, NULL },
+    { "int80_unshare", "R13, R17", W_SECCOMP, 0, by_int80, { 310 }, NULL },
+    { "x32_getpid", "R17", W_SECCOMP, 0, by_x32, { 39 }, NULL },
+    { "x32_mount", "R17", W_SECCOMP, 0, by_x32, { 165 }, NULL },
 #endif
     { 0 },
 };

@@ -66,6 +66,8 @@ static void take_canary(const char *word)
         canary.host_file = word + 5;
     else if (strncmp(word, "text=", 5) == 0)
         canary.host_text = word + 5;
+    else if (strncmp(word, "socket=", 7) == 0)
+        canary.host_socket = word + 7;
     else if (strncmp(word, "abstract=", 9) == 0)
         canary.abstract = word + 9;
     else if (strncmp(word, "port=", 5) == 0)
@@ -83,7 +85,7 @@ int main(int argc, char **argv)
     for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
         for (const struct attack *a = groups[g]; a->name; a++) {
             if (argc == 2 && strcmp(argv[1], "list") == 0)
-                printf("%s\t%s\t%u\t%u\n", a->name, a->requirement, a->walls, a->needs);
+                printf("%s\t%s\t%u\t%u\t%s\n", a->name, a->requirement, a->walls, a->needs, a->host ? a->host : "-");
             else if (argc >= 3 && strcmp(argv[1], "run") == 0 && strcmp(argv[2], a->name) == 0)
                 return (int) a->run(a);
         }

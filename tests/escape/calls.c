@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/timex.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -132,11 +133,12 @@ static enum verdict compare_objects(const struct attack *self)
     return refused(call(SYS_kcmp, getpid(), getpid(), 1 /* KCMP_VM */, 0, 0, 0));
 }
 
+/* No time that could be set is safe to ask for, so this one is refused even to root, and the filter is its only wall.
+ * settimeofday can ask for nothing at all, which only root may. */
 static enum verdict set_clock(const struct attack *self)
 {
-    struct timespec t = { 0, -1 }; /* never valid: nothing changes even when the wall is down */
-    if (self->arg[0] == SYS_settimeofday)
-        return refused(call(SYS_settimeofday, (long) &t, 0, 0, 0, 0, 0));
+    (void) self;
+    struct timespec t = { 0, -1 };
     return refused(call(SYS_clock_settime, CLOCK_REALTIME, (long) &t, 0, 0, 0, 0));
 }
 
@@ -160,7 +162,19 @@ static enum verdict change_personality(const struct attack *self)
 static enum verdict set_mm(const struct attack *self)
 {
     (void) self;
-    return refused(call(SYS_prctl, 35 /* PR_SET_MM */, 8, 1, 0, 0, 0));
+    return refused(call(SYS_prctl, 35 /* PR_SET_MM */, 8, 1, 0, 1 /* must be 0 */, 0));
+}
+
+/* In a session of its own there is no terminal to hang up, whoever started us. */
+static enum verdict hang_up(const struct attack *self)
+{
+    (void) self;
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(setsid() > 0 ? (int) refused(call(SYS_vhangup, 0, 0, 0, 0, 0, 0)) : CONTAINED);
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == BREACH ? BREACH : CONTAINED;
 }
 
 static enum verdict make_node(const struct attack *self)
@@ -189,73 +203,77 @@ static enum verdict limit_another(const struct attack *self)
     return refused(r);
 }
 
-#define PLAIN(name, number, a, b, c) { name, "R14", W_SECCOMP, 0, try_call, { number, a, b, c } }
-#define CAPABLE(name, number, a, b, c) { name, "R14", W_SECCOMP | W_CAPS, 0, try_call, { number, a, b, c } }
+#define PLAIN(name, number, a, b, c) { name, "R14", W_SECCOMP, 0, try_call, { number, a, b, c }, NULL }
+#define CAPABLE(name, number, a, b, c) { name, "R14", W_SECCOMP | W_CAPS, 0, try_call, { number, a, b, c }, NULL }
 /* The kernel wants the capability in the initial user namespace: only a wall-less root engine gets past it. */
-#define HOSTROOT(name, number, a, b, c) \
-    { name, "R14", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, try_call, { number, a, b, c } }
+#define OF_HOST W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE
+#define HOSTROOT(name, number, a, b, c, host) { name, "R14", OF_HOST, try_call, { number, a, b, c }, host }
+#define NODE(name, type, major, minor) \
+    { "mknod_" name, "R9", W_LANDLOCK | OF_HOST, make_node, { type, ((major) << 8) | (minor) }, NULL }
 
 const struct attack attacks_calls[] = {
-    { "mount_tmpfs", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, mount_tmpfs, { 0 } },
-    { "remount_usr_writable", "R6", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, remount_root, { 0 } },
-    { "fsopen", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, fsopen_tmpfs, { 0 } },
-    { "open_tree_clone", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, open_tree_clone, { 0 } },
-    { "chroot", "R14", W_SECCOMP | W_CAPS, 0, chroot_up, { 0 } },
-    { "pivot_root", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, pivot, { 0 } },
-    CAPABLE("umount2", SYS_umount2, (long) "/nowhere", 0, 0),
-    CAPABLE("fsconfig", 431, -1, 0, 0),
+    { "mount_tmpfs", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, mount_tmpfs, { 0 }, NULL },
+    { "remount_usr_writable", "R6", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, remount_root, { 0 }, NULL },
+    { "pivot_root", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, SPOILS_SANDBOX, pivot, { 0 }, NULL },
+    /* MNT_EXPIRE: marks, takes nothing away */
+    { "umount2", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, try_call, { SYS_umount2, (long) "/tmp", 4 }, NULL },
+    { "fsopen", "R14", W_SECCOMP | W_CAPS, 0, fsopen_tmpfs, { 0 }, NULL },
+    { "open_tree_clone", "R14", W_SECCOMP | W_CAPS, 0, open_tree_clone, { 0 }, NULL },
+    { "chroot", "R14", W_SECCOMP | W_CAPS, 0, chroot_up, { 0 }, NULL },
+    PLAIN("fsconfig", 431, -1, 0, 0),
     CAPABLE("fsmount", 432, -1, 0, 0),
     CAPABLE("fspick", 433, AT_FDCWD, (long) "/nowhere", 0),
-    { "move_mount", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, try_call, { 429, -1, (long) "", -1 } },
-    CAPABLE("mount_setattr", 442, -1, (long) "", 0),
-    { "sethostname", "R14", W_SECCOMP | W_CAPS, 0, set_hostname, { SYS_sethostname } },
-    { "setdomainname", "R14", W_SECCOMP | W_CAPS, 0, set_hostname, { SYS_setdomainname } },
-    { "open_by_handle_at", "R14 (shocker)", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, handle_open, { 0 } },
-    { "ptrace_a_child", "R15", W_SECCOMP, 0, trace_a_child, { 0 } },
-    { "process_vm_readv", "R15", W_SECCOMP, 0, read_a_childs_memory, { SYS_process_vm_readv } },
-    { "process_vm_writev", "R15", W_SECCOMP, 0, read_a_childs_memory, { SYS_process_vm_writev } },
-    { "pidfd_getfd", "R15", W_SECCOMP, 0, steal_a_descriptor, { 0 } },
-    { "kcmp", "R15", W_SECCOMP, 0, compare_objects, { 0 } },
+    CAPABLE("move_mount", 429, -1, (long) "", -1),
+    PLAIN("mount_setattr", 442, -1, (long) "", 0),
+    { "sethostname", "R14", W_SECCOMP | W_CAPS, 0, set_hostname, { SYS_sethostname }, NULL },
+    { "setdomainname", "R14", W_SECCOMP | W_CAPS, 0, set_hostname, { SYS_setdomainname }, NULL },
+    { "open_by_handle_at", "R14 (shocker)", OF_HOST, handle_open, { 0 }, NULL },
+    { "ptrace_a_child", "R15", W_SECCOMP, 0, trace_a_child, { 0 }, NULL },
+    { "process_vm_readv", "R15", W_SECCOMP, 0, read_a_childs_memory, { SYS_process_vm_readv }, NULL },
+    { "process_vm_writev", "R15", W_SECCOMP, 0, read_a_childs_memory, { SYS_process_vm_writev }, NULL },
+    { "pidfd_getfd", "R15", W_SECCOMP, 0, steal_a_descriptor, { 0 }, NULL },
+    { "kcmp", "R15", W_SECCOMP, 0, compare_objects, { 0 }, NULL },
     PLAIN("process_madvise", 440, -1, 0, 0),
     PLAIN("move_pages", SYS_move_pages, 0, 0, 0),
     PLAIN("migrate_pages", SYS_migrate_pages, 0, 0, 0),
-    HOSTROOT("init_module", SYS_init_module, 0, 0, 0),
-    HOSTROOT("finit_module", SYS_finit_module, -1, 0, 0),
-    HOSTROOT("delete_module", SYS_delete_module, 0, 0, 0),
-    HOSTROOT("kexec_load", SYS_kexec_load, 0, 999999, 0),
-    PLAIN("bpf", SYS_bpf, 5, 0, 0),
+    HOSTROOT("init_module", SYS_init_module, 0, 0, 0, "/proc/modules"),
+    HOSTROOT("finit_module", SYS_finit_module, -1, 0, 0, "/proc/modules"),
+    HOSTROOT("delete_module", SYS_delete_module, 0, 0, 0, "/proc/modules"),
+    HOSTROOT("kexec_load", SYS_kexec_load, 0, 999999, 0, "/sys/kernel/kexec_loaded"),
+    PLAIN("bpf", SYS_bpf, 7 /* BPF_OBJ_GET of no name */, 0, 0),
     PLAIN("perf_event_open", SYS_perf_event_open, 0, 0, -1),
-    PLAIN("userfaultfd", SYS_userfaultfd, 0xfff000, 0, 0),
+    PLAIN("userfaultfd", SYS_userfaultfd, 1 /* user mode only: for everybody */, 0, 0),
     PLAIN("io_uring_setup", 425, 1, 0, 0),
     PLAIN("io_uring_enter", 426, -1, 0, 0),
     PLAIN("io_uring_register", 427, -1, 0, 0),
-    PLAIN("fanotify_init", SYS_fanotify_init, 0x7fffffff, 0, 0),
-    HOSTROOT("quotactl", SYS_quotactl, -1, 0, 0),
-    HOSTROOT("swapon", SYS_swapon, 0, 0, 0),
-    HOSTROOT("swapoff", SYS_swapoff, 0, 0, 0),
-    HOSTROOT("reboot", SYS_reboot, 0, 0, 0),
-    HOSTROOT("syslog", SYS_syslog, 2, 0, 0),
-    HOSTROOT("vhangup", SYS_vhangup, 0, 0, 0),
-    HOSTROOT("acct", SYS_acct, (long) "/nowhere/at/all", 0, 0),
+    PLAIN("fanotify_init", SYS_fanotify_init, 0x200 /* FAN_REPORT_FID: for everybody */, 0, 0),
+    PLAIN("quotactl", SYS_quotactl, -1, 0, 0),
+    HOSTROOT("swapon", SYS_swapon, 0, 0, 0, "/proc/swaps"),
+    HOSTROOT("swapoff", SYS_swapoff, 0, 0, 0, "/proc/swaps"),
+    CAPABLE("reboot", SYS_reboot, 0 /* no magic number */, 0, 0),
+    HOSTROOT("syslog", SYS_syslog, 2, 0 /* nowhere to read to */, 0, NULL),
+    { "vhangup", "R14", OF_HOST, hang_up, { 0 }, NULL },
+    HOSTROOT("acct", SYS_acct, (long) "/nowhere/at/all", 0, 0, "/proc/sys/kernel/acct"),
     PLAIN("keyctl", SYS_keyctl, 0, -3, 0),
     PLAIN("add_key", SYS_add_key, 0, 0, 0),
     PLAIN("request_key", SYS_request_key, 0, 0, 0),
-    { "settimeofday", "R14", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, set_clock, { SYS_settimeofday } },
-    { "clock_settime", "R14", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, set_clock, { SYS_clock_settime } },
-    { "adjtimex", "R14", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, adjust_clock, { SYS_adjtimex } },
-    { "clock_adjtime", "R14", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, adjust_clock, { SYS_clock_adjtime } },
-    { "personality", "R14", W_SECCOMP, 0, change_personality, { 0 } },
-    { "prctl_set_mm", "R14", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, set_mm, { 0 } },
-    { "mknod_mem", "R9", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, make_node, { 0020000, (1 << 8) | 1 } },
-    { "mknod_kmsg", "R9", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, make_node, { 0020000, (1 << 8) | 11 } },
-    { "mknod_disk", "R9", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, make_node, { 0060000, (254 << 8) | 0 } },
-    { "mknod_loop", "R9", W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE, make_node, { 0060000, (7 << 8) | 0 } },
-    { "prlimit_another_process", "R15", W_SECCOMP, 0, limit_another, { 0 } },
+    HOSTROOT("settimeofday", SYS_settimeofday, 0, 0, 0, NULL),
+    { "clock_settime", "R14", W_SECCOMP, 0, set_clock, { 0 }, NULL },
+    /* What it asks for lies in memory, where no filter can look: reading the clock's state is for everybody. */
+    { "adjtimex", "R14", W_CAPS | W_USERNS, 0, adjust_clock, { SYS_adjtimex }, NULL },
+    { "clock_adjtime", "R14", W_CAPS | W_USERNS, 0, adjust_clock, { SYS_clock_adjtime }, NULL },
+    { "personality", "R14", W_SECCOMP, 0, change_personality, { 0 }, NULL },
+    { "prctl_set_mm", "R14", W_SECCOMP, 0, set_mm, { 0 }, NULL },
+    NODE("mem", 0020000, 1, 1),
+    NODE("kmsg", 0020000, 1, 11),
+    NODE("disk", 0060000, 254, 0),
+    NODE("loop", 0060000, 7, 0),
+    { "prlimit_another_process", "R15", W_SECCOMP, 0, limit_another, { 0 }, NULL },
 #ifdef __x86_64__
-    HOSTROOT("ioperm", SYS_ioperm, 0x70, 4, 1),
-    HOSTROOT("iopl", SYS_iopl, 3, 0, 0),
+    HOSTROOT("ioperm", SYS_ioperm, 0x70, 4, 1, "call:173"), /* gives this process a right that it doesn't use */
+    HOSTROOT("iopl", SYS_iopl, 3, 0, 0, "call:172"),
     PLAIN("modify_ldt", SYS_modify_ldt, 0, 0, 0),
-    HOSTROOT("kexec_file_load", SYS_kexec_file_load, -1, -1, 0),
+    HOSTROOT("kexec_file_load", SYS_kexec_file_load, -1, -1, 0, "/sys/kernel/kexec_loaded"),
 #endif
     { 0 },
 };

@@ -56,17 +56,22 @@ static enum verdict ptmx_is_the_hosts(const struct attack *self)
     return n > 0 ? BREACH : CONTAINED; /* nobody has opened a terminal in here: a number is somebody else's */
 }
 
-#define NODE(name, path) { "dev_" name, "R9", W_DEV | W_LANDLOCK, NEEDS_ROOT_ENGINE, node_is_there, { (long) path } }
+#define NODE(name, path) { "dev_" name, "R9", W_DEV, 0, node_is_there, { (long) path }, path }
 
 const struct attack attacks_dev[] = {
     NODE("kmsg", "/dev/kmsg"),
     NODE("mem", "/dev/mem"),
     NODE("fuse", "/dev/fuse"),
+    NODE("kvm", "/dev/kvm"),
     NODE("loop_control", "/dev/loop-control"),
     NODE("loop0", "/dev/loop0"),
     NODE("tun", "/dev/net/tun"),
+    NODE("vsock", "/dev/vsock"),
+    NODE("vhost_net", "/dev/vhost-net"),
     NODE("console", "/dev/console"),
-    { "dev_has_something_unlisted", "R9", W_DEV, NEEDS_ROOT_ENGINE, anything_unlisted, { 0 } },
-    { "terminals_of_others", "R9", 0, 0, ptmx_is_the_hosts, { 0 } },
+    NODE("tty1", "/dev/tty1"),
+    NODE("hwrng", "/dev/hwrng"),
+    { "dev_has_something_unlisted", "R9", W_DEV, 0, anything_unlisted, { 0 }, NULL },
+    { "terminals_of_others", "R9", W_DEV, 0, ptmx_is_the_hosts, { 0 }, NULL }, /* the host has one open */
     { 0 },
 };

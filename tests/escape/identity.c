@@ -47,14 +47,22 @@ static enum verdict filter_is_off(const struct attack *self)
     return status_line_is("\nSeccomp", "2");
 }
 
+/* What the host takes us for. */
 static enum verdict is_host_root(const struct attack *self)
 {
     (void) self;
     unsigned inside, outside, count;
     char buf[256];
-    if (getuid() == 0 || geteuid() == 0 || getgid() == 0)
-        return BREACH;
-    if (read_text("/proc/self/uid_map", buf, sizeof(buf)) <= 0)
+    if (read_text("/proc/self/uid_map", buf, sizeof(buf)) <= 0 || sscanf(buf, "%u %u %u", &inside, &outside, &count) != 3)
+        return CONTAINED;
+    return getuid() - inside + outside == 0 || geteuid() - inside + outside == 0 ? BREACH : CONTAINED;
+}
+
+static enum verdict maps_host_root(const struct attack *self)
+{
+    unsigned inside, outside, count;
+    char buf[256];
+    if (read_text((const char *) self->arg[0], buf, sizeof(buf)) <= 0)
         return CONTAINED;
     return sscanf(buf, "%u %u %u", &inside, &outside, &count) == 3 && outside == 0 ? BREACH : CONTAINED;
 }
@@ -115,29 +123,33 @@ static enum verdict hostname_is_the_hosts(const struct attack *self)
 }
 
 #define NSLINK(name, index, wall) \
-    { "shares_" name "_namespace", "R5", wall, NEEDS_CANARY | NEEDS_ROOT_ENGINE, shares_namespace, { (long) name, index } }
+    { "shares_" name "_namespace", "R5", wall, NEEDS_CANARY, shares_namespace, { (long) name, index }, NULL }
+#define CAPS(name, field) { name "_capabilities", "R3", W_CAPS, 0, has_capabilities, { (long) field }, NULL }
 
 const struct attack attacks_identity[] = {
-    { "effective_capabilities", "R3", W_CAPS, 0, has_capabilities, { (long) "CapEff" } },
-    { "permitted_capabilities", "R3", W_CAPS, 0, has_capabilities, { (long) "CapPrm" } },
-    { "inheritable_capabilities", "R3", 0, 0, has_capabilities, { (long) "CapInh" } },
-    { "bounding_capabilities", "R3 (CVE-2022-27650)", W_CAPS, 0, has_capabilities, { (long) "CapBnd" } },
-    { "ambient_capabilities", "R3", 0, 0, has_capabilities, { (long) "CapAmb" } },
-    { "capset", "R3", W_CAPS, 0, set_capability, { 0 } },
-    { "no_new_privs_off", "R4", W_NNP | W_SECCOMP | W_LANDLOCK | W_CAPS, 0, no_new_privs_is_off, { 0 } },
-    { "filter_off", "R14", W_SECCOMP, 0, filter_is_off, { 0 } },
-    { "is_host_root", "R2", W_USERNS | W_IDS | W_CAPS, NEEDS_ROOT_ENGINE, is_host_root, { 0 } },
-    { "setresuid_root", "R2", W_CAPS, NEEDS_ROOT_ENGINE, become, { SYS_setresuid, 0 } },
-    { "setresgid_root", "R2", W_CAPS, NEEDS_ROOT_ENGINE, become, { SYS_setresgid, 0 } },
-    { "setgroups", "R2", W_CAPS, NEEDS_ROOT_ENGINE, add_groups, { 0 } },
-    { "hostname_of_the_host", "R5", W_NS, 0, hostname_is_the_hosts, { 0 } },
+    CAPS("effective", "CapEff"),
+    CAPS("permitted", "CapPrm"),
+    CAPS("inheritable", "CapInh"),
+    { "bounding_capabilities", "R3 (CVE-2022-27650)", W_CAPS, 0, has_capabilities, { (long) "CapBnd" }, NULL },
+    CAPS("ambient", "CapAmb"),
+    { "capset", "R3", W_CAPS, 0, set_capability, { 0 }, NULL },
+    /* The kernel takes no filter from a process that has neither no_new_privs nor a capability. */
+    { "no_new_privs_off", "R4", W_NNP | W_SECCOMP, 0, no_new_privs_is_off, { 0 }, NULL },
+    { "filter_off", "R14", W_SECCOMP, 0, filter_is_off, { 0 }, NULL },
+    { "is_host_root", "R2", W_USERNS, 0, is_host_root, { 0 }, NULL },
+    { "users_of_the_host", "R2", W_IDS, 0, maps_host_root, { (long) "/proc/self/uid_map" }, NULL },
+    { "groups_of_the_host", "R2", W_IDS, 0, maps_host_root, { (long) "/proc/self/gid_map" }, NULL },
+    { "setresuid_root", "R2", W_CAPS, NEEDS_ROOT_ENGINE, become, { SYS_setresuid, 0 }, NULL },
+    { "setresgid_root", "R2", W_CAPS, NEEDS_ROOT_ENGINE, become, { SYS_setresgid, 0 }, NULL },
+    { "setgroups", "R2", W_CAPS, NEEDS_ROOT_ENGINE, add_groups, { 0 }, NULL },
+    { "hostname_of_the_host", "R5", W_NS, 0, hostname_is_the_hosts, { 0 }, NULL },
     NSLINK("net", 0, W_NET),
     NSLINK("ipc", 1, W_NS),
     NSLINK("uts", 2, W_NS),
     NSLINK("cgroup", 6, W_NS),
     NSLINK("time", 7, W_NS),
     NSLINK("user", 5, W_USERNS),
-    { "shares_pid_namespace", "R5", 0, NEEDS_CANARY, shares_namespace, { (long) "pid", 3 } },
-    { "shares_mnt_namespace", "R5", 0, NEEDS_CANARY, shares_namespace, { (long) "mnt", 4 } },
+    NSLINK("pid", 3, 0),
+    NSLINK("mnt", 4, 0),
     { 0 },
 };

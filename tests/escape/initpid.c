@@ -57,7 +57,7 @@ static enum verdict kill_init(const struct attack *self)
 static enum verdict trace_init(const struct attack *self)
 {
     (void) self;
-    return refused(call(SYS_ptrace, 16 /* PTRACE_ATTACH */, 1, 0, 0, 0, 0));
+    return refused(call(SYS_ptrace, 0x4206 /* PTRACE_SEIZE: doesn't stop it */, 1, 0, 0, 0, 0));
 }
 
 static enum verdict starve_init(const struct attack *self)
@@ -80,20 +80,18 @@ static enum verdict engine_environment(const struct attack *self)
 }
 
 /* A non-dumpable process belongs to nobody's eyes: with all capabilities in the namespace they open again. */
-#define EYES (W_CAPS | W_PROC | W_SECCOMP | W_LANDLOCK)
-
 const struct attack attacks_init[] = {
-    { "init_memory", "R11", EYES, 0, open_of_init, { (long) "mem", O_RDWR } },
-    { "init_maps", "R11", EYES, 0, open_of_init, { (long) "maps", O_RDONLY } },
-    { "init_auxv", "R11", EYES, 0, open_of_init, { (long) "auxv", O_RDONLY } },
-    { "init_descriptors", "R11", EYES, 0, list_of_init, { (long) "fd" } },
-    { "init_exe", "R11 (CVE-2019-5736)", EYES, 0, link_of_init, { (long) "exe" } },
-    { "init_root_link", "R11", EYES, 0, link_of_init, { (long) "root" } },
-    { "init_cwd_link", "R11", EYES, 0, link_of_init, { (long) "cwd" } },
-    { "init_ns_link", "R11", EYES, 0, link_of_init, { (long) "ns/net" } },
-    { "init_environ", "R11, R33", 0, 0, engine_environment, { 0 } },
-    { "init_killed", "R11", 0, 0, kill_init, { 0 } },
-    { "init_traced", "R11, R15", W_SECCOMP | W_CAPS, 0, trace_init, { 0 } },
-    { "init_starved_of_descriptors", "R11", W_SECCOMP, 0, starve_init, { 0 } },
+    { "init_memory", "R11", W_CAPS, 0, open_of_init, { (long) "mem", O_RDWR }, NULL },
+    { "init_maps", "R11", W_CAPS, 0, open_of_init, { (long) "maps", O_RDONLY }, NULL },
+    { "init_auxv", "R11", W_CAPS, 0, open_of_init, { (long) "auxv", O_RDONLY }, NULL },
+    { "init_descriptors", "R11", W_CAPS, 0, list_of_init, { (long) "fd" }, NULL },
+    { "init_exe", "R11 (CVE-2019-5736)", W_CAPS, 0, link_of_init, { (long) "exe" }, NULL },
+    { "init_root_link", "R11", W_CAPS, 0, link_of_init, { (long) "root" }, NULL },
+    { "init_cwd_link", "R11", W_CAPS, 0, link_of_init, { (long) "cwd" }, NULL },
+    { "init_ns_link", "R11", W_CAPS, 0, link_of_init, { (long) "ns/net" }, NULL },
+    { "init_environ", "R11, R33", 0, 0, engine_environment, { 0 }, NULL },
+    { "init_killed", "R11", 0, 0, kill_init, { 0 }, NULL },
+    { "init_traced", "R11, R15", W_SECCOMP | W_CAPS, 0, trace_init, { 0 }, NULL },
+    { "init_starved_of_descriptors", "R11", W_SECCOMP, SPOILS_SANDBOX, starve_init, { 0 }, NULL },
     { 0 },
 };

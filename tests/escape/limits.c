@@ -46,17 +46,22 @@ static enum verdict real_time_io(const struct attack *self)
     return call(SYS_ioprio_set, 1, 0, (1 << 13) | 4, 0, 0, 0) == 0 ? BREACH : CONTAINED;
 }
 
+/* Without our limits the host's own hold, which may be as low already. */
+#define LIMIT(name, resource, number, host) { name, "R24", W_RLIMITS, 0, limit_above, { resource, number }, host }
+
 const struct attack attacks_limits[] = {
-    { "core_dumps", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_CORE, 0 } },
-    { "locked_memory", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_MEMLOCK, 8 << 20 } },
-    { "open_files", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_NOFILE, 16384 } },
-    { "message_queues", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_MSGQUEUE, 409600 } },
-    { "pending_signals", "R24", W_RLIMITS, 0, limit_above, { RLIMIT_SIGPENDING, 16384 } },
-    { "real_time_priority", "R23", 0, 0, limit_above, { RLIMIT_RTPRIO, 0 } },
-    { "raise_open_files", "R24", 0, 0, raise_limit, { RLIMIT_NOFILE } },
-    { "sched_fifo", "R23", 0, 0, real_time, { SCHED_FIFO } },
-    { "sched_rr", "R23", 0, 0, real_time, { SCHED_RR } },
-    { "negative_nice", "R23", 0, 0, negative_nice, { 0 } },
-    { "real_time_io", "R23", 0, 0, real_time_io, { 0 } },
+    LIMIT("core_dumps", RLIMIT_CORE, 0, "limit:4:0"),
+    LIMIT("locked_memory", RLIMIT_MEMLOCK, 8 << 20, "limit:8:8388608"),
+    LIMIT("open_files", RLIMIT_NOFILE, 16384, "limit:7:16384"),
+    LIMIT("message_queues", RLIMIT_MSGQUEUE, 409600, "limit:12:409600"),
+    LIMIT("pending_signals", RLIMIT_SIGPENDING, 16384, "limit:11:16384"),
+    LIMIT("file_size", RLIMIT_FSIZE, 1L << 40, "limit:1:1099511627776"),
+    { "real_time_priority", "R23", 0, 0, limit_above, { RLIMIT_RTPRIO, 0 }, NULL },
+    { "raise_open_files", "R24", 0, 0, raise_limit, { RLIMIT_NOFILE }, NULL },
+    /* The cpu cgroup gives no real-time, whatever the caller may. */
+    { "sched_fifo", "R23", 0, 0, real_time, { SCHED_FIFO }, NULL },
+    { "sched_rr", "R23", 0, 0, real_time, { SCHED_RR }, NULL },
+    { "negative_nice", "R23", W_USERNS | W_CAPS, 0, negative_nice, { 0 }, NULL },
+    { "real_time_io", "R23", W_USERNS | W_CAPS, 0, real_time_io, { 0 }, NULL },
     { 0 },
 };

@@ -12,9 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* ENOSPC is the answer of user.max_…_namespaces. */
+static enum verdict made(long result)
+{
+    return result == -1 && errno == ENOSPC ? CONTAINED : refused(result);
+}
+
 static enum verdict by_unshare(const struct attack *self)
 {
-    return refused(call(SYS_unshare, self->arg[0], 0, 0, 0, 0, 0));
+    return made(call(SYS_unshare, self->arg[0], 0, 0, 0, 0, 0));
 }
 
 static enum verdict reap(long pid)
@@ -25,7 +31,7 @@ static enum verdict reap(long pid)
         waitpid((pid_t) pid, NULL, 0);
         return BREACH;
     }
-    return refused(-1);
+    return made(-1);
 }
 
 static enum verdict by_clone(const struct attack *self)
@@ -59,25 +65,27 @@ static enum verdict sysctl_allows(const struct attack *self)
     return strcmp(buf, "0\n") == 0 ? CONTAINED : BREACH;
 }
 
-#define NEST(suffix, flag) \
-    { "unshare_" suffix, "R13", W_SECCOMP | W_NESTING | W_CAPS, 0, by_unshare, { flag } }, \
-        { "clone_" suffix, "R13", W_SECCOMP | W_NESTING | W_CAPS, 0, by_clone, { flag } }, \
-        { "clone3_" suffix, "R13", W_SECCOMP | W_NESTING | W_CAPS, 0, by_clone3, { flag } }
+/* Anybody may make a user namespace; the others need a capability in the present one. */
+#define NEST(suffix, flag, walls) \
+    { "unshare_" suffix, "R13", walls, 0, by_unshare, { flag }, NULL }, \
+        { "clone_" suffix, "R13", walls, 0, by_clone, { flag }, NULL }, \
+        { "clone3_" suffix, "R13", walls, 0, by_clone3, { flag }, NULL }
+#define ALL (W_SECCOMP | W_NESTING | W_CAPS)
 #define SYSCTL(suffix) \
     { "max_" suffix "_namespaces", "R13", W_NESTING, 0, sysctl_allows, \
-        { (long) "/proc/sys/user/max_" suffix "_namespaces" } }
+        { (long) "/proc/sys/user/max_" suffix "_namespaces" }, NULL }
 
 const struct attack attacks_nesting[] = {
-    NEST("user", CLONE_NEWUSER),
-    NEST("mount", CLONE_NEWNS),
-    NEST("pid", CLONE_NEWPID),
-    NEST("net", CLONE_NEWNET),
-    NEST("ipc", CLONE_NEWIPC),
-    NEST("uts", CLONE_NEWUTS),
-    NEST("cgroup", CLONE_NEWCGROUP),
-    { "unshare_time", "R13", W_SECCOMP | W_NESTING | W_CAPS, 0, by_unshare, { 0x80 } },
-    { "setns_own_net", "R13", W_SECCOMP | W_CAPS, 0, by_setns, { CLONE_NEWNET, (long) "/proc/self/ns/net" } },
-    { "setns_own_uts", "R13", W_SECCOMP | W_CAPS, 0, by_setns, { CLONE_NEWUTS, (long) "/proc/self/ns/uts" } },
+    NEST("user", CLONE_NEWUSER, W_SECCOMP | W_NESTING),
+    NEST("mount", CLONE_NEWNS, ALL),
+    NEST("pid", CLONE_NEWPID, ALL),
+    NEST("net", CLONE_NEWNET, ALL),
+    NEST("ipc", CLONE_NEWIPC, ALL),
+    NEST("uts", CLONE_NEWUTS, ALL),
+    NEST("cgroup", CLONE_NEWCGROUP, ALL),
+    { "unshare_time", "R13", ALL, 0, by_unshare, { 0x80 }, NULL },
+    { "setns_own_net", "R13", W_SECCOMP | W_CAPS, 0, by_setns, { CLONE_NEWNET, (long) "/proc/self/ns/net" }, NULL },
+    { "setns_own_uts", "R13", W_SECCOMP | W_CAPS, 0, by_setns, { CLONE_NEWUTS, (long) "/proc/self/ns/uts" }, NULL },
     SYSCTL("user"),
     SYSCTL("mnt"),
     SYSCTL("pid"),

@@ -100,26 +100,28 @@ static enum verdict signals_strangers(const struct attack *self)
     return CONTAINED;
 }
 
-static enum verdict docker_socket(const struct attack *self)
+static enum verdict connect_path(const struct attack *self)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
-    snprintf(to.sun_path, sizeof(to.sun_path), "%s", (const char *) self->arg[0]);
+    const char *path = self->arg[0] ? (const char *) self->arg[0] : canary.host_socket;
+    snprintf(to.sun_path, sizeof(to.sun_path), "%s", path ? path : "");
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return connect(fd, (struct sockaddr *) &to, sizeof(to)) == 0 ? BREACH : CONTAINED;
 }
 
 const struct attack attacks_reach[] = {
-    { "host_loopback", "R25", W_NET, NEEDS_CANARY, connect_tcp, { (long) "127.0.0.1" } },
-    { "host_loopback_other_address", "R25", W_NET, NEEDS_CANARY, connect_tcp, { (long) "127.1.2.3" } },
-    { "host_by_zero_address", "R25", W_NET, NEEDS_CANARY, connect_tcp, { (long) "0.0.0.0" } },
-    { "metadata_address", "R26", 0, NEEDS_CANARY, connect_tcp, { (long) "169.254.169.254" } },
-    { "abstract_socket_of_the_host", "R25", W_NET | W_LANDLOCK, NEEDS_CANARY, connect_abstract, { 0 } },
-    { "interfaces_of_the_host", "R25", W_NET, 0, sees_interfaces, { 0 } },
-    { "loopback_down", "R25", W_CAPS, 0, changes_network, { 0 } },
-    { "bind_low_port", "R3", W_CAPS, 0, low_port, { 0 } },
-    { "shared_memory_of_the_host", "R31", W_NS | W_CAPS, NEEDS_CANARY | NEEDS_ROOT_ENGINE, sees_hosts_ipc, { 0 } },
-    { "processes_of_the_host", "R5", 0, NEEDS_CANARY, signals_strangers, { 0 } },
-    { "docker_socket", "R9", 0, 0, docker_socket, { (long) "/run/docker.sock" } },
-    { "systemd_socket", "R9", 0, 0, docker_socket, { (long) "/run/systemd/private" } },
+    { "host_loopback", "R25", W_NET, NEEDS_CANARY, connect_tcp, { (long) "127.0.0.1" }, NULL },
+    { "host_loopback_other_address", "R25", W_NET, NEEDS_CANARY, connect_tcp, { (long) "127.1.2.3" }, NULL },
+    { "host_by_zero_address", "R25", W_NET, NEEDS_CANARY, connect_tcp, { (long) "0.0.0.0" }, NULL },
+    { "metadata_address", "R26", 0, NEEDS_CANARY, connect_tcp, { (long) "169.254.169.254" }, NULL },
+    { "abstract_socket_of_the_host", "R25", W_NET | W_LANDLOCK, NEEDS_CANARY, connect_abstract, { 0 }, NULL },
+    { "socket_file_of_the_host", "R9, R25", W_ROOT, NEEDS_CANARY, connect_path, { 0 }, NULL },
+    { "interfaces_of_the_host", "R25", W_NET, 0, sees_interfaces, { 0 }, "interface" },
+    { "loopback_down", "R25", W_CAPS, 0, changes_network, { 0 }, NULL },
+    { "bind_low_port", "R3", W_CAPS, 0, low_port, { 0 }, NULL },
+    { "shared_memory_of_the_host", "R31", W_NS, NEEDS_CANARY, sees_hosts_ipc, { 0 }, NULL },
+    { "processes_of_the_host", "R5", 0, NEEDS_CANARY, signals_strangers, { 0 }, NULL },
+    { "docker_socket", "R9", 0, 0, connect_path, { (long) "/run/docker.sock" }, NULL },
+    { "systemd_socket", "R9", 0, 0, connect_path, { (long) "/run/systemd/private" }, NULL },
     { 0 },
 };

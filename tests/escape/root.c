@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { OWN = 0, OF_THE_HOST = 1 };
+
 static enum verdict has_canary_text(int dirfd, const char *path)
 {
     char buf[256];
@@ -85,9 +87,14 @@ static enum verdict through_other_roots(const struct attack *self)
 
 static enum verdict write_a_system_file(const struct attack *self)
 {
+    if (self->arg[1] == OF_THE_HOST && has_canary_text(AT_FDCWD, canary.host_file) != BREACH)
+        return CONTAINED; /* what is written here is the sandbox's own layer */
     int fd = open((const char *) self->arg[0], O_WRONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        fd = open((const char *) self->arg[0], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == ENOENT) {
+        fd = open((const char *) self->arg[0], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd >= 0)
+            unlink((const char *) self->arg[0]);
+    }
     if (fd < 0)
         return CONTAINED;
     close(fd);
@@ -139,31 +146,29 @@ static enum verdict directory_has_entries(const struct attack *self)
     return n ? BREACH : CONTAINED;
 }
 
-#define WHOLE (W_ROOT | W_LANDLOCK)
+/* Landlock lets everything be read: what there is to read is decided by the root alone. */
+#define WRITE (W_ROOT | W_USERNS | W_LANDLOCK)
 
 const struct attack attacks_root[] = {
-    { "host_file_by_path", "R6", WHOLE, NEEDS_ROOT_ENGINE | NEEDS_CANARY, read_host_file, { (long) "" } },
-    { "host_file_by_dotdot", "R6", WHOLE, NEEDS_ROOT_ENGINE | NEEDS_CANARY, climb_with_dotdot, { 0 } },
-    { "host_file_by_proc_self_root", "R6", WHOLE, NEEDS_ROOT_ENGINE | NEEDS_CANARY, read_host_file,
-      { (long) "/proc/self/root" } },
-    { "host_file_by_proc_1_root", "R6", WHOLE | W_PROC, NEEDS_ROOT_ENGINE | NEEDS_CANARY, through_other_roots,
-      { (long) "root" } },
-    { "host_file_by_proc_cwd", "R6", WHOLE, NEEDS_ROOT_ENGINE | NEEDS_CANARY, through_other_roots,
-      { (long) "cwd/../../.." } },
-    { "descriptors_left_open", "R10 (CVE-2024-21626)", 0, NEEDS_CANARY, climb_from_descriptors, { 0 } },
-    { "write_usr_bin", "R6", WHOLE | W_USERNS | W_CAPS, NEEDS_ROOT_ENGINE, write_a_system_file,
-      { (long) "/usr/bin/csn-escape-probe" } },
-    { "write_etc_passwd", "R6", WHOLE | W_USERNS | W_CAPS, NEEDS_ROOT_ENGINE, write_a_system_file,
-      { (long) "/etc/passwd" } },
-    { "read_etc_shadow", "R6", WHOLE | W_USERNS | W_CAPS, NEEDS_ROOT_ENGINE, read_a_secret, { (long) "/etc/shadow" } },
-    { "read_ssl_private", "R6", WHOLE | W_USERNS | W_CAPS, NEEDS_ROOT_ENGINE, directory_has_entries,
-      { (long) "/etc/cron.daily" } },
-    { "hosts_home_directories", "R6", WHOLE | W_USERNS | W_CAPS, NEEDS_ROOT_ENGINE, directory_has_entries,
-      { (long) "/var/lib/dpkg" } },
-    { "hosts_var_log", "R6", WHOLE | W_USERNS | W_CAPS, NEEDS_ROOT_ENGINE, directory_has_entries,
-      { (long) "/var/log" } },
-    { "hosts_run", "R6", WHOLE | W_USERNS | W_CAPS, NEEDS_ROOT_ENGINE, directory_has_entries, { (long) "/run" } },
-    { "mountinfo_discloses_host_paths", "R7", 0, 0, mountinfo_discloses, { 0 } },
-    { "old_root_still_mounted", "R6", W_ROOT, NEEDS_ROOT_ENGINE, old_root_is_mounted, { 0 } },
+    { "host_file_by_path", "R6", W_ROOT, NEEDS_CANARY, read_host_file, { (long) "" }, NULL },
+    { "host_file_by_dotdot", "R6", W_ROOT, NEEDS_CANARY, climb_with_dotdot, { 0 }, NULL },
+    { "host_file_by_proc_self_root", "R6", W_ROOT, NEEDS_CANARY, read_host_file, { (long) "/proc/self/root" }, NULL },
+    { "host_file_by_proc_root", "R6", W_ROOT, NEEDS_CANARY, through_other_roots, { (long) "root" }, NULL },
+    { "host_file_by_proc_cwd", "R6", W_ROOT, NEEDS_CANARY, through_other_roots, { (long) "cwd/../../.." }, NULL },
+    { "descriptors_left_open", "R10 (CVE-2024-21626)", 0, NEEDS_CANARY, climb_from_descriptors, { 0 }, NULL },
+    { "write_usr_bin", "R6", WRITE, NEEDS_CANARY, write_a_system_file,
+      { (long) "/usr/bin/csn-escape-probe", OF_THE_HOST }, NULL },
+    { "write_etc_passwd", "R6", WRITE, NEEDS_CANARY, write_a_system_file, { (long) "/etc/passwd", OF_THE_HOST }, NULL },
+    { "write_own_usr_bin", "R12", W_CAPS | W_LANDLOCK, NEEDS_ROOT_ENGINE, write_a_system_file,
+      { (long) "/usr/bin/csn-escape-probe", OWN }, NULL },
+    { "write_own_passwd", "R12", W_CAPS | W_LANDLOCK, NEEDS_ROOT_ENGINE, write_a_system_file,
+      { (long) "/etc/passwd", OWN }, NULL },
+    { "read_etc_shadow", "R6", W_ROOT | W_USERNS, 0, read_a_secret, { (long) "/etc/shadow" }, "/etc/shadow" },
+    { "hosts_cron_jobs", "R6", W_ROOT, 0, directory_has_entries, { (long) "/etc/cron.daily" }, "/etc/cron.daily" },
+    { "hosts_package_database", "R6", W_ROOT, 0, directory_has_entries, { (long) "/var/lib/dpkg" }, "/var/lib/dpkg" },
+    { "hosts_var_log", "R6", W_ROOT, 0, directory_has_entries, { (long) "/var/log" }, "/var/log" },
+    { "hosts_run", "R6", W_ROOT, 0, directory_has_entries, { (long) "/run" }, "/run" },
+    { "mountinfo_discloses_host_paths", "R7", 0, 0, mountinfo_discloses, { 0 }, NULL },
+    { "old_root_still_mounted", "R6", W_ROOT, 0, old_root_is_mounted, { 0 }, NULL },
     { 0 },
 };
