@@ -53,7 +53,8 @@ static void queue(csn_client *client, const csn_out *out)
     csn_pending *p = client->out_bytes < OUT_BYTES_MAX ? make_pending(out) : NULL;
 
     if (!p || csn_source_mod(client->src, EPOLLOUT) < 0) {
-        free(p);
+        if (p)
+            free_pending(p);
         (void) shutdown(client->fd, SHUT_RDWR); /* read as its end by the loop */
         return;
     }

@@ -157,6 +157,7 @@ static int spawn_files(csn_client *client, const csn_spawn *spawn, csn_msg *msg,
 
     if (r < 0)
         return fail_link(err, r);
+    csn_watch_busy(client->k);
     csn_reply(client, &(csn_out){ .type = CSN_FRAME_STARTED,
                                   .seq = msg->head.seq,
                                   .fixed = &answer,

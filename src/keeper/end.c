@@ -17,28 +17,15 @@
 #include "remove.h"
 #include "serve.h"
 #include "setup.h"
+#include "survey.h"
 
 enum { GRACE_DEFAULT_MS = 2000, GRACE_LOOK_MS = 10 };
-
-/* Nobody but init. */
-static bool is_empty(csn_keeper *k)
-{
-    csn_cgroup_usage usage;
-    csn_watch_sample sample;
-
-    if (k->n_running > 0)
-        return false;
-    if (k->limits_kernel & CSN_LIMIT_PIDS)
-        return csn_cgroup_usage_read(&k->cgroup, &usage) == 0 && usage.n_processes <= 1;
-    return k->proc_fd >= 0 && csn_watch_processes(k->proc_fd, 16, &sample) == 0 &&
-           sample.n_processes <= 1;
-}
 
 static void on_grace(csn_timer *timer, void *user)
 {
     csn_keeper *k = user;
 
-    if (csn_deadline_passed(k->last_use_ns) || is_empty(k) ||
+    if (csn_deadline_passed(k->last_use_ns) || csn_is_empty(k) ||
         csn_timer_set(k->loop, timer, csn_deadline_in_ms(GRACE_LOOK_MS), on_grace, k) < 0)
         csn_end_now(k, k->ending);
 }
@@ -53,7 +40,7 @@ void csn_end_begin(csn_keeper *k, csn_ending ending, int grace_ms, bool delete_t
         k->ending = ending;
     if (k->lender)
         csn_thaw(k); /* the frozen can't obey */
-    if (grace_ms < 0 || is_empty(k)) {
+    if (grace_ms < 0 || csn_is_empty(k)) {
         csn_end_now(k, ending);
         return;
     }
@@ -121,6 +108,7 @@ void csn_end_finish(csn_keeper *k)
         csn_thaw(k);
     k->control_src = csn_source_remove(k->control_src);
     k->pidfd_src = csn_source_remove(k->pidfd_src);
+    csn_survey_stop(k);
     csn_kill_child(k);
     csn_commands_end_all(k, k->ending);
     csn_outbound_stop(k);

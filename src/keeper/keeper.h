@@ -17,6 +17,7 @@
 #include "base/loop.h"
 #include "base/time.h"
 #include "kern/cgroup.h"
+#include "kern/watch.h"
 #include "wire/frame.h"
 #include "wire/plan.h"
 
@@ -80,6 +81,12 @@ struct csn_keeper {
     int64_t peak_memory_bytes, disk_bytes, disk_inodes;
     uint64_t n_fork_denied, n_oom_kills;
     unsigned n_denied_rounds; /* samples in a row in which clone() was refused */
+
+    int survey_fd, survey_pidfd; /* survey.c: the disk is being measured */
+    csn_source *survey_src;
+    void (*survey_done)(csn_keeper *k, const csn_disk_usage *usage, int64_t took_ns);
+    int64_t survey_began_ns;
+    unsigned n_partial_rounds; /* measurements in a row that did not see everything */
 
     csn_ending ending; /* of the sandbox; 0 while it runs */
     bool is_confined, is_ending, is_deleted;

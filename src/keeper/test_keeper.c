@@ -903,6 +903,13 @@ TEST(a_watched_disk_ends_what_overfills_it)
     start_box(&b, make_state(), 0);
     CHECK_INT(run(&b, "head -c 200000000 /dev/zero > /home/daytona/big; sleep 20", NULL, 0).ended,
               CSN_ENDED_DISK_FULL);
+    CHECK_INT(run(&b, "rm /home/daytona/big; sleep 1", NULL, 0).ended, CSN_ENDED_EXIT);
+    CHECK_INT(run(&b,
+                  "mkdir -m 700 /home/daytona/closed; cd /home/daytona/closed; for i in 1 2 3 4; do "
+                  "head -c 30000000 /dev/zero > $i; done; chmod 000 .; sleep 20",
+                  NULL, 0)
+                  .ended,
+              CSN_ENDED_DISK_FULL);
 }
 
 TEST(an_outbound_sandbox_has_a_link_and_no_private_neighbours)

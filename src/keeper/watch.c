@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 
 #include "serve.h"
+#include "survey.h"
 
 enum {
     SAMPLE_MS = 250,       /* with cgroups: only refused clones are looked for */
@@ -18,6 +19,7 @@ enum {
     DISK_MIN_MS = 200,
     DISK_MAX_MS = 5000,
     DISK_SHARE = 20, /* a walk may take a twentieth of the time */
+    PARTIAL_ROUNDS = 20, /* measurements that did not see everything, in a row */
     FULL_BYTES = 64 << 10,
 };
 
@@ -88,6 +90,19 @@ static void on_sample(csn_timer *timer, void *user)
     set_sample(k);
 }
 
+bool csn_is_empty(csn_keeper *k)
+{
+    csn_cgroup_usage usage;
+    csn_watch_sample sample;
+
+    if (k->n_running > 0)
+        return false;
+    if (k->limits_kernel & CSN_LIMIT_PIDS)
+        return csn_cgroup_usage_read(&k->cgroup, &usage) == 0 && usage.n_processes <= 1;
+    return k->proc_fd >= 0 && csn_watch_processes(k->proc_fd, 16, &sample) == 0 &&
+           sample.n_processes <= 1;
+}
+
 /* --- disk --------------------------------------------------------------------------------------------------------- */
 
 static bool is_over(const csn_keeper *k)
@@ -96,33 +111,40 @@ static bool is_over(const csn_keeper *k)
            (k->plan.disk_inodes > 0 && k->disk_inodes > k->plan.disk_inodes);
 }
 
-static void measure_disk(csn_keeper *k)
-{
-    csn_disk_usage usage;
-    uint64_t max = k->plan.disk_inodes > 0 ? (uint64_t) k->plan.disk_inodes * 2 : 1000000;
+static void on_disk(csn_timer *timer, void *user);
 
-    if (csn_watch_disk(k->disk_fd, max, &usage) < 0)
-        return;
-    k->disk_bytes = (int64_t) usage.bytes;
-    k->disk_inodes = (int64_t) usage.n_seen;
+static void set_disk(csn_keeper *k, int64_t ms)
+{
+    if (csn_timer_set(k->loop, &k->disk_timer, csn_deadline_in_ms(ms), on_disk, k) < 0)
+        csn_end_now(k, CSN_ENDED_LOST);
+}
+
+static void on_surveyed(csn_keeper *k, const csn_disk_usage *usage, int64_t took_ns)
+{
+    int64_t next_ms = took_ns / CSN_NS_PER_MS * DISK_SHARE;
+
+    if (usage) {
+        k->disk_bytes = (int64_t) usage->bytes;
+        k->disk_inodes = (int64_t) usage->n_seen;
+    }
+    /* Now and then a tree moves under our eyes; one that is never seen whole hides something. */
+    k->n_partial_rounds = usage && !usage->is_partial ? 0 : k->n_partial_rounds + 1;
+    if (is_over(k) || k->n_partial_rounds >= PARTIAL_ROUNDS)
+        kill_all(k, CSN_ENDED_DISK_FULL);
+    if (csn_is_empty(k))
+        return; /* nobody who could write; the next command wakes us */
+    if (next_ms < DISK_MIN_MS)
+        next_ms = k->n_running > 0 ? DISK_MIN_MS : DISK_MAX_MS;
+    set_disk(k, next_ms > DISK_MAX_MS ? DISK_MAX_MS : next_ms);
 }
 
 static void on_disk(csn_timer *timer, void *user)
 {
     csn_keeper *k = user;
-    int64_t began = csn_now_ns(), next_ms;
 
     (void) timer;
-    measure_disk(k);
-    if (is_over(k))
-        kill_all(k, CSN_ENDED_DISK_FULL);
-    next_ms = (csn_now_ns() - began) / CSN_NS_PER_MS * DISK_SHARE;
-    if (next_ms < DISK_MIN_MS)
-        next_ms = k->n_running > 0 ? DISK_MIN_MS : DISK_MAX_MS;
-    if (next_ms > DISK_MAX_MS)
-        next_ms = DISK_MAX_MS;
-    if (csn_timer_set(k->loop, &k->disk_timer, csn_deadline_in_ms(next_ms), on_disk, k) < 0)
-        csn_end_now(k, CSN_ENDED_LOST);
+    if (csn_survey_start(k, on_surveyed) < 0)
+        set_disk(k, DISK_MIN_MS); /* no process to be had: again soon */
 }
 
 /* A file system of the sandbox's own knows its own usage. */
@@ -154,19 +176,25 @@ bool csn_disk_is_full(csn_keeper *k)
            (fs.f_files > 0 && fs.f_ffree == 0);
 }
 
+/* Never later than it would have been: short commands one after the other must not put it off for ever. */
+static bool is_later(const csn_timer *timer, int64_t ms)
+{
+    return !timer->loop || timer->deadline_ns > csn_deadline_in_ms(ms);
+}
+
 void csn_watch_busy(csn_keeper *k)
 {
-    if (!k->watch_timer.loop || (k->proc_fd >= 0 && k->n_running == 1))
+    if (is_later(&k->watch_timer, k->proc_fd >= 0 ? FAST_SAMPLE_MS : SAMPLE_MS))
         set_sample(k);
-    if (k->disk_rung == CSN_DISK_WATCH && k->n_running == 1 &&
-        csn_timer_set(k->loop, &k->disk_timer, csn_deadline_in_ms(DISK_MIN_MS), on_disk, k) < 0)
-        csn_end_now(k, CSN_ENDED_LOST);
+    if (k->disk_rung == CSN_DISK_WATCH && is_later(&k->disk_timer, DISK_MIN_MS) &&
+        k->survey_pidfd < 0)
+        set_disk(k, DISK_MIN_MS);
 }
 
 void csn_watch_start(csn_keeper *k)
 {
     if (k->disk_rung == CSN_DISK_WATCH)
-        measure_disk(k);
+        set_disk(k, 0);
     set_sample(k);
 }
 
