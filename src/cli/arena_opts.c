@@ -49,6 +49,7 @@ const cli_opt cli_arena_limit_options[] = {
     { 0, "artifact-limit", CLI_SIZE, AT(artifact), "SIZE", "largest artifact [64m]", NULL, NULL },
     { 'm', "memory", CLI_SIZE, AT(memory), "SIZE", "of each sandbox [1g]", NULL, NULL },
     { 0, "cpu", CLI_CPU, AT(cpu), "N", "cores of each sandbox [1]", NULL, NULL },
+    { 0, "cpus", CLI_CPU, AT(cpu), "N", NULL, NULL, NULL },
     { 0, "pids", CLI_COUNT, AT(pids), "N", "processes of each sandbox [512]", NULL, NULL },
     { 0, "disk", CLI_SIZE, AT(disk), "SIZE", "writable space of each sandbox [half the memory]",
       NULL, NULL },
