@@ -30,12 +30,15 @@ typedef struct file_op {
     csn_call_done_fn *done;
     void *user;
     bool is_busy; /* in a callback, which may wait in turns of its own */
+    /* Of OPEN: handed on when the worker is done and has let go of its own, else a program just written could be busy. */
+    csn_file_result opened;
 } file_op;
 
 static void free_op(file_op *op)
 {
     op->source = csn_source_remove(op->source);
     csn_close(&op->fd);
+    csn_close(&op->opened.fd);
     csn_list_remove(&op->req.link);
     csn_list_remove(&op->link);
     free(op->path);
@@ -199,16 +202,21 @@ static bool take_frame(file_op *op, csn_msg *msg, csn_file_result *ret, int *ret
         *ret_r = take_match(op, msg, err);
         return *ret_r < 0;
     case CSN_FRAME_FILE_FD:
-        *ret_r = op->verb == CSN_FILE_OPEN ? take_fd(msg, ret, err, op)
-                                           : protocol_error(err, "a descriptor nobody asked for");
-        return true;
+        *ret_r = op->verb == CSN_FILE_OPEN && op->opened.fd < 0
+                     ? take_fd(msg, &op->opened, err, op)
+                     : protocol_error(err, "a descriptor nobody asked for");
+        return *ret_r < 0;
     default:
         csn_msg_fixed(msg, &done, sizeof(done));
         ret->value = done.value;
         ret->is_cut = done.is_cut != 0;
         *ret_r = done.sys_errno ? fail_file(err, op, done.sys_errno) : CSN_OK;
-        if (*ret_r >= 0 && op->verb == CSN_FILE_OPEN)
-            *ret_r = protocol_error(err, "no descriptor");
+        if (*ret_r >= 0 && op->verb == CSN_FILE_OPEN) {
+            *ret = op->opened;
+            op->opened.fd = -1;
+            if (ret->fd < 0)
+                *ret_r = protocol_error(err, "no descriptor");
+        }
         return true;
     }
 }
@@ -323,6 +331,7 @@ int csn_local_file(csn_box *base, const csn_file_call *call, csn_call_done_fn *d
         return csn_fail(err, CSN_E_NO_MEMORY, "'%.180s'", call->path);
     *op = (file_op){ .box = box,
                      .fd = -1,
+                     .opened = { .fd = -1 },
                      .verb = call->verb,
                      .max_results = call->max_results,
                      .on_file = call->on_file,
