@@ -79,12 +79,13 @@ static enum verdict engine_environment(const struct attack *self)
     return read_text("/proc/1/environ", buf, sizeof(buf)) > 0 ? BREACH : CONTAINED;
 }
 
-/* A non-dumpable process belongs to nobody's eyes: with all capabilities in the namespace they open again. */
+/* A non-dumpable process belongs to nobody's eyes: with all capabilities in the namespace they open again;
+ * the files among them that have a mode only where inside 0, whose they then are, is mapped. */
 const struct attack attacks_init[] = {
-    { "init_memory", "R11", W_CAPS, 0, open_of_init, { (long) "mem", O_RDWR }, NULL },
+    { "init_memory", "R11", W_CAPS, NEEDS_ROOT_ENGINE, open_of_init, { (long) "mem", O_RDWR }, NULL },
     { "init_maps", "R11", W_CAPS, 0, open_of_init, { (long) "maps", O_RDONLY }, NULL },
-    { "init_auxv", "R11", W_CAPS, 0, open_of_init, { (long) "auxv", O_RDONLY }, NULL },
-    { "init_descriptors", "R11", W_CAPS, 0, list_of_init, { (long) "fd" }, NULL },
+    { "init_auxv", "R11", W_CAPS, NEEDS_ROOT_ENGINE, open_of_init, { (long) "auxv", O_RDONLY }, NULL },
+    { "init_descriptors", "R11", W_CAPS, NEEDS_ROOT_ENGINE, list_of_init, { (long) "fd" }, NULL },
     { "init_exe", "R11 (CVE-2019-5736)", W_CAPS, 0, link_of_init, { (long) "exe" }, NULL },
     { "init_root_link", "R11", W_CAPS, 0, link_of_init, { (long) "root" }, NULL },
     { "init_cwd_link", "R11", W_CAPS, 0, link_of_init, { (long) "cwd" }, NULL },
