@@ -112,7 +112,7 @@ static int copy_tree(const char *from, int to_dir, const char *to, const struct 
     if (r == 0)
         r = csn_chmod_fd(c.to_dir, st->st_mode & 01777);
     (void) close(c.to_dir); /* only a place */
-    return r < 0 ? r : is_cut ? -ENAMETOOLONG : 0;
+    return r < 0 ? r : is_cut ? -EBUSY : 0;
 }
 
 int csn_move_by_copy(int from_dir, const char *from, int to_dir, const char *to)

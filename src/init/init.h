@@ -42,7 +42,8 @@ typedef struct csn_slot {
 
 enum { CSN_WORKERS_MAX = 256, CSN_CONTROL_FD = CSN_KEEPER_FD };
 
-extern csn_slot *csn_slots;                /* CSN_PROCESS_MAX of them */
+extern csn_slot *csn_slots; /* CSN_PROCESS_MAX of them */
+extern size_t csn_n_slots;  /* how many were ever in use at once: the rest is untouched memory */
 extern pid_t csn_workers[CSN_WORKERS_MAX]; /* living file workers; 0: free */
 /* Shared, too. */
 extern _Atomic uint32_t *csn_has_leftovers; /* a command ended and left processes behind */

@@ -61,7 +61,7 @@ static void report_for_shepherd(csn_slot *slot)
 
 static int is_only_command(const csn_slot *slot)
 {
-    for (size_t i = 0; i < CSN_PROCESS_MAX; i++)
+    for (size_t i = 0; i < csn_n_slots; i++)
         if (csn_slots[i].process != 0 && &csn_slots[i] != slot)
             return 0;
     return 1;
@@ -118,7 +118,7 @@ int csn_kill_step(void)
 {
     int64_t now_ms = -1, next_ms = -1;
 
-    for (size_t i = 0; i < CSN_PROCESS_MAX; i++) {
+    for (size_t i = 0; i < csn_n_slots; i++) {
         csn_slot *slot = &csn_slots[i];
         if (slot->phase == CSN_JOB_NONE)
             continue;
@@ -150,7 +150,7 @@ void csn_shepherd_is_gone(csn_slot *slot, const struct rusage *usage)
 /* Everyone but us, in one call that no fork slips through. */
 static void signal_everyone(int sig)
 {
-    for (size_t i = 0; sig == SIGKILL && i < CSN_PROCESS_MAX; i++)
+    for (size_t i = 0; sig == SIGKILL && i < csn_n_slots; i++)
         if (csn_slots[i].process != 0)
             atomic_store(&csn_slots[i].is_killed, 1);
     (void) kill(-1, sig); /* nobody there: fine */

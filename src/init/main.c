@@ -29,9 +29,10 @@
 #include "init/init.h"
 #include "init/sys.h"
 
-enum { FRAMES_AT_ONCE = 16, REAPED_AT_ONCE = 512 };
+enum { FRAMES_AT_ONCE = 16, REAPED_AT_ONCE = 512, FLAGS_BYTES = 64 };
 
 csn_slot *csn_slots;
+size_t csn_n_slots;
 pid_t csn_workers[CSN_WORKERS_MAX];
 _Atomic uint32_t *csn_has_leftovers, *csn_oom_is_set;
 
@@ -60,8 +61,8 @@ static void prepare_signals(void)
 
 void csn_init_prepare(void)
 {
-    const size_t size = sizeof(csn_slot) * CSN_PROCESS_MAX + 2 * sizeof(*csn_oom_is_set);
-    void *shared;
+    const size_t size = sizeof(csn_slot) * CSN_PROCESS_MAX + FLAGS_BYTES;
+    char *shared;
 
     (void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  /* valid arguments */
     (void) prctl(PR_SET_NAME, "init", 0, 0, 0); /* a memfd's name says nothing */
@@ -72,9 +73,9 @@ void csn_init_prepare(void)
     shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         _exit(1);
-    csn_slots = shared;
-    csn_oom_is_set = (void *) (csn_slots + CSN_PROCESS_MAX);
+    csn_oom_is_set = (void *) shared; /* beside the first slots: one page for most sandboxes */
     csn_has_leftovers = csn_oom_is_set + 1;
+    csn_slots = (void *) (shared + FLAGS_BYTES);
 }
 
 static void hear(csn_msg *msg)

@@ -10,7 +10,7 @@
 
 csn_slot *csn_slot_of_process(uint32_t process)
 {
-    for (size_t i = 0; process != 0 && i < CSN_PROCESS_MAX; i++)
+    for (size_t i = 0; process != 0 && i < csn_n_slots; i++)
         if (csn_slots[i].process == process && atomic_load(&csn_slots[i].said) != CSN_SAID_END)
             return &csn_slots[i];
     return NULL;
@@ -18,7 +18,7 @@ csn_slot *csn_slot_of_process(uint32_t process)
 
 csn_slot *csn_slot_of_shepherd(pid_t pid)
 {
-    for (size_t i = 0; i < CSN_PROCESS_MAX; i++)
+    for (size_t i = 0; i < csn_n_slots; i++)
         if (csn_slots[i].process != 0 && csn_slots[i].shepherd == pid)
             return &csn_slots[i];
     return NULL;
@@ -31,12 +31,16 @@ void csn_slot_free(csn_slot *slot)
 
 static csn_slot *claim_slot(uint32_t process)
 {
-    for (size_t i = 0; i < CSN_PROCESS_MAX; i++)
-        if (csn_slots[i].process == 0) {
-            csn_slots[i].process = process;
-            return &csn_slots[i];
-        }
-    return NULL;
+    size_t i = 0;
+
+    while (i < csn_n_slots && csn_slots[i].process != 0)
+        i++;
+    if (i == CSN_PROCESS_MAX)
+        return NULL;
+    if (i == csn_n_slots)
+        csn_n_slots++;
+    csn_slots[i].process = process;
+    return &csn_slots[i];
 }
 
 int csn_is_worker(pid_t pid)

@@ -93,9 +93,9 @@ static int owner_by_session(pid_t pid)
 {
     pid_t session = getsid(pid);
 
-    for (int i = 0; session > 0 && i < CSN_PROCESS_MAX; i++)
+    for (size_t i = 0; session > 0 && i < csn_n_slots; i++)
         if (csn_slots[i].process != 0 && atomic_load(&csn_slots[i].main_pid) == session)
-            return i;
+            return (int) i;
     return OWNER_HIDDEN;
 }
 
@@ -142,9 +142,9 @@ static void remember_ours(void)
 {
     this_look++;
     n_cached = 0;
-    for (int i = 0; i < CSN_PROCESS_MAX; i++)
+    for (size_t i = 0; i < csn_n_slots; i++)
         if (csn_slots[i].process != 0 && csn_slots[i].shepherd > 0)
-            remember(csn_slots[i].shepherd, 1, i);
+            remember(csn_slots[i].shepherd, 1, (int) i);
     for (int i = 0; i < CSN_WORKERS_MAX; i++)
         if (csn_workers[i] > 0)
             remember(csn_workers[i], 1, OWNER_INIT);

@@ -47,7 +47,7 @@ static int push(csn_walk *w, size_t path_len)
     return 0;
 }
 
-/* Back to the parent. A directory that was moved away under us ends the walk: there is no way back. */
+/* Back to the parent. A directory that was moved away under us has no way back: the walk ends here, cut short. */
 static int pop(csn_walk *w)
 {
     const struct level *up;
@@ -62,8 +62,11 @@ static int pop(csn_walk *w)
         return fd;
     (void) close(w->fd); /* done with it */
     w->fd = fd;
-    if (fstat(fd, &st) < 0 || st.st_dev != up->dev || st.st_ino != up->ino)
-        return -EBUSY;
+    if (fstat(fd, &st) < 0 || st.st_dev != up->dev || st.st_ino != up->ino) {
+        w->is_cut = 1;
+        w->depth = 0;
+        return 0;
+    }
     if (lseek(fd, up->off, SEEK_SET) < 0)
         return -errno;
     w->path_len = up->path_len;

@@ -237,7 +237,7 @@ static size_t collect_fds(struct msghdr *raw, csn_msg *msg)
 static int map_blob(csn_msg *msg)
 {
     const int must = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    int fd = msg->fds[msg->n_fds - 1];
+    int fd = msg->n_fds > 0 ? msg->fds[msg->n_fds - 1] : -1;
     int seals = fcntl(fd, F_GET_SEALS);
     struct stat st;
     void *map;
