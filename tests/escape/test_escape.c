@@ -5,6 +5,7 @@
  * one, for each in turn, and it must be contained again (or the sandbox refuse to start). */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -118,12 +119,30 @@ static void plant_file(void)
     close(fd);
 }
 
+/* Unless the caller has one for us. */
+static void plant_state(void)
+{
+    char path[96];
+
+    snprintf(path, sizeof(path), "%s/state", planted.dir);
+    if (mkdir(path, 0700) < 0)
+        exit(1);
+    setenv("CAISSON_STATE", path, 0);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void) st, (void) kind, (void) where;
+    return remove(path);
+}
+
 static void plant(void)
 {
     static const char *const ns[] = { "net", "ipc", "uts", "pid", "mnt", "user", "cgroup", "time" };
     size_t n = 0;
 
     plant_file();
+    plant_state();
     plant_listeners();
     planted.terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     planted.shm = shmget(SHM_KEY, 4096, IPC_CREAT | 0666);
@@ -150,9 +169,7 @@ static void plant(void)
 
 static void uproot(void)
 {
-    unlink(planted.file);
-    unlink(planted.socket);
-    rmdir(planted.dir);
+    nftw(planted.dir, remove_one, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     close(planted.tcp);
     close(planted.abstract_socket);
     close(planted.unix_socket);
