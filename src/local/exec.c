@@ -293,10 +293,8 @@ static int open_streams(csn_local_exec *x, const csn_exec_spec *spec, int far[3]
 
     r = csn_in_open(&x->in, loop, spec, &far[0]);
     for (int i = 0; r == 0 && i < n_out; i++) {
-        if ((r = csn_fault_as("pipe", EMFILE)) < 0)
+        if ((r = csn_stdio_pipe(ends)) < 0)
             return r;
-        if (pipe2(ends, O_CLOEXEC) < 0)
-            return -errno;
         x->out[i].fd = ends[0];
         far[1 + i] = ends[1];
         if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0) /* ours alone: the program's end blocks */

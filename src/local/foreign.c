@@ -18,37 +18,40 @@
 
 enum { LOCKS_MAX = 16 << 20, KILL_WAIT_MS = 5000 };
 
-/* "12: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF" */
-static pid_t holder_in(csn_str line, const struct stat *st)
-{
-    unsigned major_number, minor_number;
-    unsigned long long inode;
-    char text[128], kind[16];
-    int pid;
+enum { FIELDS = 6, FIELD_KIND = 1, FIELD_MODE = 3, FIELD_PID, FIELD_FILE };
 
-    if (csn_str_copy(text, sizeof(text), line) < 0)
+/* "12: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF"; a waiter has "->" before its kind and so doesn't fit. */
+static pid_t holder_in(csn_str line, const char *file)
+{
+    csn_str fields[FIELDS], part;
+    size_t n = 0;
+    int64_t pid;
+
+    while (n < FIELDS && csn_str_split(&line, ' ', &part))
+        if (part.len > 0)
+            fields[n++] = part;
+    if (n < FIELDS || !csn_str_is(fields[FIELD_KIND], "FLOCK") ||
+        !csn_str_is(fields[FIELD_MODE], "WRITE") || !csn_str_is(fields[FIELD_FILE], file) ||
+        csn_parse_i64(fields[FIELD_PID], &pid) < 0 || pid > INT32_MAX)
         return 0;
-    if (sscanf(text, "%*[^:]: %15s %*s WRITE %d %x:%x:%llu", kind, &pid, &major_number, &minor_number,
-               &inode) != 5)
-        return 0;
-    if (strcmp(kind, "FLOCK") != 0 || inode != st->st_ino || major_number != major(st->st_dev) ||
-        minor_number != minor(st->st_dev))
-        return 0;
-    return pid;
+    return (pid_t) pid;
 }
 
 pid_t csn_box_keeper_pid(int dir_fd)
 {
     csn_auto(buf) csn_buf locks = CSN_BUF_INIT;
+    char file[64];
     struct stat st;
     pid_t pid = 0;
 
     if (fstatat(dir_fd, "lock", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
         csn_read_file(AT_FDCWD, "/proc/locks", &locks, LOCKS_MAX) < 0)
         return 0;
+    (void) snprintf(file, sizeof(file), "%02x:%02x:%llu", major(st.st_dev), minor(st.st_dev),
+                    (unsigned long long) st.st_ino); /* fits */
     csn_str rest = csn_str_n(locks.data, locks.len), line;
     while (pid <= 0 && csn_str_split(&rest, '\n', &line))
-        pid = holder_in(line, &st);
+        pid = holder_in(line, file);
     return pid > 0 ? pid : 0;
 }
 

@@ -164,10 +164,8 @@ int csn_in_open(csn_in_stream *in, csn_loop *loop, const csn_exec_spec *spec, in
         return 0;
     in->data = spec->stdin_data;
     in->len = spec->stdin_len;
-    if ((r = csn_fault_as("pipe", EMFILE)) < 0)
+    if ((r = csn_stdio_pipe(ends)) < 0)
         return r;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
     in->fd = ends[1];
     *ret_far_fd = ends[0];
     return csn_fd_nonblock(in->fd, true);
