@@ -199,10 +199,10 @@ static int watch_stream(csn_log_files *log, size_t i)
 
 static int make_out_pipe(csn_log_files *log, size_t i, int *ret_far)
 {
-    int ends[2];
+    int ends[2], r = csn_stdio_pipe(ends);
 
-    if (csn_fault_as("pipe", EMFILE) < 0 || pipe2(ends, O_CLOEXEC) < 0)
-        return -EMFILE;
+    if (r < 0)
+        return r;
     log->out_fd[i] = ends[0];
     *ret_far = ends[1];
     return watch_stream(log, i);
@@ -210,10 +210,10 @@ static int make_out_pipe(csn_log_files *log, size_t i, int *ret_far)
 
 static int make_in_pipe(csn_log_files *log, int *ret_far)
 {
-    int ends[2];
+    int ends[2], r = csn_stdio_pipe(ends);
 
-    if (csn_fault_as("pipe", EMFILE) < 0 || pipe2(ends, O_CLOEXEC) < 0)
-        return -EMFILE;
+    if (r < 0)
+        return r;
     log->in_fd = ends[1];
     *ret_far = ends[0];
     return csn_fd_nonblock(log->in_fd, true);

@@ -25,7 +25,7 @@
 #include "wire/plan.h"
 #include "wire/spec.h"
 
-enum { WAIT_MS = 20000 };
+enum { WAIT_MS = 60000 }; /* the machine may be busy with other tests */
 
 typedef struct box {
     const char *state;
@@ -636,6 +636,22 @@ TEST(stop_is_polite_first)
     expect(&b, CSN_FRAME_DONE);
 }
 
+/* A zombie is dead: whoever inherited it takes his time. */
+static bool is_alive(pid_t pid)
+{
+    char path[64], text[256] = "";
+    const char *state;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = csn_read_all(fd, text, sizeof(text) - 1);
+    close(fd);
+    state = n > 0 ? strrchr(text, ')') : NULL;
+    return state && state[2] != 'Z' && state[2] != 'X';
+}
+
 TEST(a_killed_keeper_takes_its_sandbox_along)
 {
     static box b;
@@ -648,9 +664,9 @@ TEST(a_killed_keeper_takes_its_sandbox_along)
     waitpid(b.keeper, NULL, 0);
     b.keeper = 0;
     int64_t deadline = csn_deadline_in_ms(2000);
-    while (kill(b.ready.init_pid, 0) == 0 && !csn_deadline_passed(deadline))
+    while (is_alive(b.ready.init_pid) && !csn_deadline_passed(deadline))
         poll(NULL, 0, 5);
-    CHECK(kill(b.ready.init_pid, 0) < 0);
+    CHECK(!is_alive(b.ready.init_pid));
 }
 
 TEST(when_init_dies_commands_are_lost)
@@ -813,7 +829,7 @@ TEST(a_running_sandbox_can_be_copied_into_a_layer)
     CHECK(!state_has(b.state, "layers/one"));
 }
 
-TEST(deep_trees_go)
+TEST_TIMEOUT(deep_trees_go, 180)
 {
     static box b;
     char out[64];
