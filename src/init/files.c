@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <caisson/files.h>
-
 #include "init/sys.h"
 #include "init/worker.h"
 

@@ -53,7 +53,8 @@ csn_msg hear_on(int sock, uint32_t said, char *buf);
 /* Asks, ignores entries, returns the final word. */
 csn_file_done box_do(box *b, const csn_filereq *req);
 
-int count_processes(box *b); /* in the namespace, init included */
+int run_outside(const char *const *argv); /* a program of the host: 0 when it exits with 0 */
+int count_processes(box *b);              /* in the namespace, init included */
 
 #define ARGV(...) ((const char *const[]){ __VA_ARGS__, NULL })
 

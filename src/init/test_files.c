@@ -8,8 +8,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <caisson/files.h>
-
 #include "csn_test.h"
 #include "init/test_box.h"
 

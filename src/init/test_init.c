@@ -444,19 +444,16 @@ TEST(a_stopped_shepherd_is_woken)
 /* Makes a C program out of the text; the test is skipped without a compiler. */
 static const char *compiled(box *b, const char *text)
 {
-    static char path[4096];
-    char compile[9000];
+    static char path[4096], source[4096];
     FILE *f;
 
-    (void) snprintf(path, sizeof(path), "%s/program.c", b->dir);
-    f = fopen(path, "we");
+    (void) snprintf(path, sizeof(path), "%s/program", b->dir);
+    (void) snprintf(source, sizeof(source), "%s/program.c", b->dir);
+    f = fopen(source, "we");
     CHECK(f);
     fputs(text, f);
     fclose(f);
-    path[strlen(path) - 2] = '\0';
-    (void) snprintf(compile, sizeof(compile), "cc -O1 -o %s %s.c -lpthread 2>/dev/null", path,
-                    path);
-    if (system(compile) != 0)
+    if (run_outside(ARGV("cc", "-w", "-O1", "-o", path, source)) < 0)
         SKIP("no C compiler");
     return path;
 }

@@ -9,8 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <caisson/files.h>
-
 #include "init/child.h"
 #include "init/init.h"
 #include "init/sys.h"

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 
-#include <caisson/files.h>
-
 void csn_filereq_pack(csn_pack *p, const csn_filereq *req)
 {
     csn_pack_u32(p, req->verb);

@@ -6,9 +6,11 @@
 
 #include <stdint.h>
 
+#include <caisson/files.h> /* the verbs, kinds and flags */
+
 #include "wire/pack.h"
 
-enum { CSN_FILEREQ_OPEN = 100 }; /* other verbs: csn_file_verb of <caisson/files.h> */
+enum { CSN_FILEREQ_OPEN = 100 }; /* other verbs: csn_file_verb */
 
 typedef struct csn_filereq {
     uint32_t verb;

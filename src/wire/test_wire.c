@@ -7,8 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <caisson/files.h>
-
 #include "csn_test.h"
 #include "wire/filereq.h"
 #include "wire/frame.h"
