@@ -206,3 +206,21 @@ int csn_write_file_atomic(int dirfd, const char *name, const void *data, size_t 
     }
     return sync ? sync_dir(dirfd) : 0;
 }
+
+int csn_stdio_pipe(int ret_ends[2])
+{
+    int ends[2], r = csn_fault_as("pipe", EMFILE);
+
+    if (r < 0)
+        return r;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    if (fchmod(ends[1], 0666) < 0) {
+        r = -errno;
+        csn_close_many(ends, 2);
+        return r;
+    }
+    ret_ends[0] = ends[0];
+    ret_ends[1] = ends[1];
+    return 0;
+}

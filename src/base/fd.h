@@ -64,6 +64,11 @@ ssize_t csn_recv_fds(int sock, void *data, size_t size, int *fds, size_t max_fds
 ssize_t csn_recv_fds_flags(int sock, void *data, size_t size, int *fds, size_t max_fds,
                            size_t *ret_n_fds, int flags);
 
+/* A pipe for a sandboxed program's stdin, stdout or stderr: close-on-exec, and open to every uid, since a program that
+ * opens /dev/stdout anew is asked for rights on the pipe, which belongs to our uid and not to its own. Who may reach the
+ * pipe at all is decided by who holds a descriptor. 0 or -errno. */
+int csn_stdio_pipe(int ret_ends[2]);
+
 /* Closes n descriptors and sets each to -1. */
 void csn_close_many(int *fds, size_t n);
 

@@ -336,3 +336,12 @@ TEST(an_interrupt_ends_the_wait_and_the_command)
     FAILS(csn_run(box, &o, &r, err), CSN_E_CANCELLED);
     CHECK_STR(ending(sh(box, "true")), "exit 0");
 }
+
+TEST(a_program_may_open_its_own_streams_again)
+{
+    csn_sandbox *box = an_ephemeral();
+    const csn_run_result *r = sh(box, "echo one > /dev/stdout; echo two > /proc/self/fd/1; echo three > /dev/stderr");
+
+    CHECK_STR(r->out, "one\ntwo\n");
+    CHECK_STR(r->err, "three\n");
+}
