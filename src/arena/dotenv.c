@@ -207,14 +207,14 @@ static int read_line(reader *r)
         skip_blanks(r);
     }
     key = r->p;
-    if (is_key_start((unsigned char) *key))
+    if (key < r->end && is_key_start((unsigned char) *key))
         while (r->p < r->end && is_key_char((unsigned char) *r->p))
             r->p++;
     key_len = (size_t) (r->p - key);
     skip_blanks(r);
     if (key_len > 0 && at_line_end(r)) /* a bare KEY says nothing */
         return skip_line(r), 0;
-    if (key_len == 0 || *r->p != '=') {
+    if (key_len == 0 || r->p == r->end || *r->p != '=') {
         warn_line(r, line, key_len == 0 ? "no name before '='" : "'=' expected after the name");
         return skip_line(r), 0;
     }
