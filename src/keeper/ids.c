@@ -74,12 +74,21 @@ static int open_ns(pid_t pid, const char *name, int *ret_fd)
 }
 
 /* R20: when the host runs out of memory, sandboxes go before what serves them. */
-static int make_expendable(pid_t pid)
+static int make_expendable(csn_keeper *k, csn_error *err)
 {
     char path[64];
+    int r;
 
-    (void) snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int) pid); /* fits */
-    return csn_write_file(AT_FDCWD, path, "500", 3);
+    (void) snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int) k->init_pid); /* fits */
+    r = csn_write_file(AT_FDCWD, path, "500", 3);
+    /* Dead already: why is in the report that is still to be read. */
+    return r < 0 && r != -ESRCH ? csn_fail_sys(err, r, "lower the sandbox's OOM rank") : CSN_OK;
+}
+
+/* With privilege it can wait until the child is busy; without, the file is ours only until the child changes its ids. */
+int csn_ids_rank(csn_keeper *k, csn_error *err)
+{
+    return k->is_privileged ? make_expendable(k, err) : CSN_OK;
 }
 
 int csn_ids_map(csn_keeper *k, csn_error *err)
@@ -99,6 +108,5 @@ int csn_ids_map(csn_keeper *k, csn_error *err)
         r = open_ns(k->init_pid, "net", &k->netns_fd);
     if (r < 0)
         return csn_fail_sys(err, r, "open the sandbox's namespaces");
-    r = make_expendable(k->init_pid);
-    return r < 0 ? csn_fail_sys(err, r, "lower the sandbox's OOM rank") : CSN_OK;
+    return k->is_privileged ? CSN_OK : make_expendable(k, err);
 }

@@ -44,13 +44,12 @@ static int refuse_private(csn_keeper *k)
 
 int csn_outbound_start(csn_keeper *k, csn_error *err)
 {
-    csn_slirp slirp = { .program = csn_slirp_find(),
-                        .netns_fd = k->netns_fd,
-                        .userns_fd = k->userns_fd };
+    csn_slirp slirp = { .netns_fd = k->netns_fd, .userns_fd = k->userns_fd };
     int r;
 
     if (!(k->plan.flags & CSN_PLAN_OUTBOUND))
         return CSN_OK;
+    slirp.program = csn_slirp_find();
     if (!slirp.program)
         return csn_fail(err, CSN_E_UNSUPPORTED,
                         "network 'outbound' needs slirp4netns (Debian: slirp4netns)");

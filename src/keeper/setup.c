@@ -139,6 +139,7 @@ static const struct step {
     { "map ids", csn_ids_map, NULL },
     { "hand over layers and plan", csn_start_child,
       NULL }, /* from here on the child builds beside us */
+    { "lower the OOM rank", csn_ids_rank, NULL },
     { "make cgroups (v1)", make_groups_late, NULL },
     { "let the child join", csn_let_join,
       NULL }, /* it waits for this before it leaves the host's root */

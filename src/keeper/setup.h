@@ -31,6 +31,7 @@ void csn_disk_release(csn_keeper *k);
 
 /* ids.c */
 int csn_ids_map(csn_keeper *k, csn_error *err);
+int csn_ids_rank(csn_keeper *k, csn_error *err);
 
 /* mapped.c: with privilege the keeper clones the layers and maps their ids for the child */
 int csn_layers_clone(csn_keeper *k, int *trees, uint32_t *ret_n, uint64_t layers_with_usr,
