@@ -441,6 +441,33 @@ TEST(an_import_ends_with_its_engine)
     check_state(0, 0);
 }
 
+/* The one child of this process. */
+static pid_t our_child(void)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    char path[64];
+
+    (void) snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int) getpid());
+    if (csn_read_file(AT_FDCWD, path, &text, 4096) < 0)
+        SKIP("this kernel doesn't list a process's children");
+    return (pid_t) strtol(text.data, NULL, 10);
+}
+
+TEST(an_import_whose_helper_is_killed_leaves_nothing)
+{
+    ending end = { 0 };
+
+    open_engine();
+    OK(csn_image_import_start(engine, "long", make_long_tar(), on_done, &end, &err));
+    CHECK(csn_engine_dispatch(engine, 50, &err) >= 0);
+    CHECK(our_child() > 1);
+    CHECK(kill(our_child(), SIGKILL) == 0);
+    run_until(&end.n, 1);
+    CHECK_INT(end.result, CSN_E_SYSTEM);
+    CHECK_STR(end.err.message, "import image 'long': caisson-unpack was killed by signal 9");
+    check_state(0, 0);
+}
+
 static void interrupt(int sig)
 {
     (void) sig;
