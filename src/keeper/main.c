@@ -153,6 +153,7 @@ static int run_sandbox(csn_keeper *k, csn_msg *msg, csn_error *err)
     }
     k->started_ns = k->last_use_ns = csn_now_ns();
     k->started_ms = csn_wall_ms();
+    csn_fault_arm(0); /* fault_at counts the points of the start */
     send_ready(k, creator, msg->head.seq);
     csn_timers_set(k);
     csn_watch_start(k);
