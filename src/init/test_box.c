@@ -369,3 +369,15 @@ int count_processes(box *b)
     closedir(dir);
     return n;
 }
+
+void wait_for_processes(box *b, int n)
+{
+    int seen = -1;
+
+    for (int i = 0; i < 1000 && seen != n; i++) {
+        seen = count_processes(b);
+        if (seen != n)
+            (void) poll(NULL, 0, 10);
+    }
+    CHECK_INT(seen, n);
+}

@@ -56,6 +56,8 @@ csn_file_done box_do(box *b, const csn_filereq *req);
 int run_outside(const char *const *argv); /* a program of the host: 0 when it exits with 0 */
 int count_processes(box *b);              /* in the namespace, init included */
 
+void wait_for_processes(box *b, int n); /* until there are n of them */
+
 #define ARGV(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 #endif

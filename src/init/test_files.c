@@ -728,9 +728,7 @@ TEST(a_client_that_left_stops_the_work)
     hear_on(sock, CSN_SAID_BY_WORKER, buf);
     CHECK_INT(count_processes(&b), 2);
     close(sock);
-    for (int i = 0; i < 1000 && count_processes(&b) > 1; i++)
-        usleep(10000);
-    CHECK_INT(count_processes(&b), 1);
+    wait_for_processes(&b, 1);
 }
 
 TEST(a_malformed_request_is_answered)

@@ -52,18 +52,6 @@ static int start_talking(box *b, uint32_t process, const char *text)
     return p[0];
 }
 
-static void wait_until_alone(box *b, int n)
-{
-    int seen = -1;
-
-    for (int i = 0; i < 1000 && seen != n; i++) {
-        seen = count_processes(b);
-        if (seen != n)
-            (void) poll(NULL, 0, 10);
-    }
-    CHECK_INT(seen, n);
-}
-
 TEST(a_program_runs_and_its_exit_code_is_told)
 {
     box b = a_box();
@@ -349,7 +337,7 @@ TEST(a_kill_of_the_tree_takes_daemons_sessions_and_stopped_ones)
     box_kill(&b, 9, SIGKILL, true);
     CHECK_INT(WTERMSIG(box_hear_exited(&b).wait_status), SIGKILL);
     CHECK(count_processes(&b) <= 2); /* the shepherd may still be on its way out */
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
     CHECK_STR(sh(&b, "echo still here"), "still here\n");
 }
 
@@ -363,11 +351,11 @@ TEST(killing_one_tree_leaves_the_others_alone)
     wait_for_text(two, "ready");
     box_kill(&b, 1, SIGKILL, true);
     CHECK_INT(box_hear_exited(&b).process, 1);
-    wait_until_alone(&b,
-                     5); /* init; the second's shepherd, shell and two sleeps: stdin was empty */
+    wait_for_processes(&b,
+                       5); /* init; the second's shepherd, shell and two sleeps: stdin was empty */
     box_kill(&b, 2, SIGKILL, true);
     CHECK_INT(box_hear_exited(&b).process, 2);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
     close(one);
     close(two);
 }
@@ -379,9 +367,9 @@ TEST(what_a_command_leaves_running_outlives_it_and_is_reaped)
 
     wait_for_text(out, "done");
     CHECK_INT(box_hear_exited(&b).wait_status, 0);
-    wait_until_alone(&b, 2);
+    wait_for_processes(&b, 2);
     box_kill(&b, 0, SIGKILL, false);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
 }
 
 TEST(whoever_kills_his_shepherd_takes_all_his_processes_with_him)
@@ -406,11 +394,11 @@ TEST(whoever_kills_his_shepherd_takes_all_his_processes_with_him)
     exited = box_hear_exited(&b);
     CHECK_INT(exited.process, 1);
     CHECK_INT(exited.wait_status, -1);
-    wait_until_alone(&b, 4); /* init; the second's shepherd, shell, sleep */
+    wait_for_processes(&b, 4); /* init; the second's shepherd, shell, sleep */
     close(out);
     box_kill(&b, 2, SIGKILL, true);
     CHECK_INT(box_hear_exited(&b).process, 2);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
 }
 
 /* It may be dead before it could say that the program runs. */
@@ -427,7 +415,7 @@ TEST(a_shepherd_killed_at_birth_is_reported_all_the_same)
             CHECK_INT(box_hear_exited(&b).wait_status, -1);
         else
             CHECK_INT(msg.head.type, CSN_FRAME_INIT_FAILED);
-        wait_until_alone(&b, 1);
+        wait_for_processes(&b, 1);
     }
     CHECK_STR(sh(&b, "echo fine"), "fine\n");
 }
@@ -489,7 +477,7 @@ TEST(processes_that_hide_from_proc_are_found)
     box b = a_box();
 
     kill_those_who_hide(&b);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
 }
 
 TEST(before_linux_6_13_trees_are_found_by_proc_and_session)
@@ -505,13 +493,13 @@ TEST(before_linux_6_13_trees_are_found_by_proc_and_session)
     worker = box_ask(&b, &req, 1000); /* blocks soon, since nobody reads */
     wait_for_text(other, "ready");
     CHECK(recv(worker, &byte, 1, MSG_PEEK) == 1);
-    wait_until_alone(&b, 6); /* init, worker; the second's shepherd, shell, two sleeps */
+    wait_for_processes(&b, 6); /* init, worker; the second's shepherd, shell, two sleeps */
     kill_those_who_hide(&b);
-    wait_until_alone(&b, 6);
+    wait_for_processes(&b, 6);
     box_kill(&b, 2, SIGKILL, true);
     CHECK_INT(box_hear_exited(&b).process, 2);
     close(worker);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
 }
 
 /* As many as 400 at once: RLIMIT_NPROC counts by user and stands for the pids cgroup here. */
@@ -546,7 +534,7 @@ TEST(a_fork_bomb_is_killed_within_two_seconds)
     int out = start_talking(&b, 1, compiled(&b, bomb));
 
     kill_the_bomb(&b, 1, out);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
     CHECK_STR(sh(&b, "echo fine"), "fine\n");
 }
 
@@ -559,10 +547,10 @@ TEST(a_fork_bomb_beside_another_command_dies_alone)
     wait_for_text(other, "ready");
     out = start_talking(&b, 1, compiled(&b, bomb));
     kill_the_bomb(&b, 1, out);
-    wait_until_alone(&b, 4);
+    wait_for_processes(&b, 4);
     box_kill(&b, 2, SIGKILL, true);
     CHECK_INT(box_hear_exited(&b).process, 2);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
 }
 
 TEST(what_earlier_commands_left_survives_the_end_of_a_bomb)
@@ -574,7 +562,7 @@ TEST(what_earlier_commands_left_survives_the_end_of_a_bomb)
     CHECK_INT(box_hear_exited(&b).wait_status, 0);
     out = start_talking(&b, 1, compiled(&b, bomb));
     kill_the_bomb(&b, 1, out);
-    wait_until_alone(&b, 2);
+    wait_for_processes(&b, 2);
 }
 
 TEST(everyone_can_be_killed_at_once)
@@ -586,7 +574,7 @@ TEST(everyone_can_be_killed_at_once)
     box_kill(&b, 0, SIGKILL, false);
     for (int i = 0; i < 5; i++)
         CHECK_INT(box_hear_exited(&b).wait_status, SIGKILL);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
 }
 
 TEST(more_commands_than_places_are_refused_and_places_come_back)
@@ -662,7 +650,7 @@ TEST(trees_of_another_user_are_found_too)
     wait_for_text(out, "ready");
     box_kill(&b, 1, SIGKILL, true);
     box_hear_exited(&b);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
 }
 
 TEST(a_user_that_may_not_be_taken_is_refused)
@@ -686,5 +674,5 @@ TEST(the_program_that_is_shipped_does_the_same)
     wait_for_text(out, "ready");
     box_kill(&b, 3, SIGKILL, true);
     CHECK_INT(box_hear_exited(&b).wait_status, SIGKILL);
-    wait_until_alone(&b, 1);
+    wait_for_processes(&b, 1);
 }
