@@ -54,6 +54,7 @@ is "inspect lists it" "$(caisson inspect --json alpha | json "[c['receipt']['end
 is "logs of a command that isn't there" "$(status caisson logs alpha 9999)" 125
 is "logs without any" "$(caisson logs beta 2>&1 | head -n 1)" "caisson: logs of sandbox 'beta': no background command"
 caisson exec -d alpha sh -c 'echo begun; exec sleep 600' >/dev/null
+: > follow.out
 caisson logs -f alpha > follow.out 2>&1 &
 follower=$!
 until_true 10 grep -q begun follow.out && ok "logs -f shows what is there" || not_ok "logs -f shows what is there"
@@ -101,6 +102,7 @@ is "gc again: nothing" "$(caisson gc)" "0 removed"
 is "gc --json" "$(caisson gc --json | json 'd["removed"]')" 0
 
 # ---- kill -9 of a client leaves nothing
+: > doomed.out
 caisson run --name doomed -- sh -c 'echo ready; sleep 600' > doomed.out 2>&1 &
 client=$!
 until_true 10 grep -q ready doomed.out

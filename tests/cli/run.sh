@@ -107,12 +107,14 @@ is "a while loop keeps its input" \
     "$(printf '1\n2\n3\n' | while read -r i; do caisson run -- echo "$i"; done | tr '\n' ' ')" "1 2 3 "
 
 # ---- signals: the command is told, the sandbox is gone, the status says which
+: > sig.out
 caisson run --name sig -- sh -c 'trap "echo got TERM; exit 9" TERM; echo ready; while :; do sleep 0.1; done' > sig.out 2>&1 &
 child=$!
 until_true 10 grep -q ready sig.out
 kill -TERM "$child"
 wait "$child"
 is "SIGTERM is passed on, the command may leave in its own way" "$? $(tail -n 1 sig.out)" "9 got TERM"
+: > sig.out
 caisson run --name sig -- sh -c 'trap "" INT TERM; echo ready; while :; do sleep 0.1; done' > sig.out 2>&1 &
 child=$!
 until_true 10 grep -q ready sig.out

@@ -15,7 +15,7 @@ for command in $(caisson help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     both caisson help "$command"
     like "help $command" "$status $out" "0 usage: caisson $command*"
     is "$command --help is the same" "$(caisson "$command" --help)" "$out"
-    is "help $command fits in 80 columns" "$(printf '%s\n' "$out" | sed 1,2d | awk 'length > 100')" ""
+    is "help $command fits on a page" "$(printf '%s\n' "$out" | sed 1,2d | awk 'length > 110')" ""
 done
 like "help of a subcommand" "$(caisson help image import)" "usage: caisson image import NAME FILE|DIR*"
 
