@@ -609,6 +609,13 @@ TEST(search_tells_lines_and_passes_binaries_over)
               ENXIO);
 }
 
+/* The bytes of the word, without an end. */
+static void place(char *where, const char *word)
+{
+    while (*word)
+        *where++ = *word++;
+}
+
 /* Lines of all lengths around the reader's buffer, a match at every kind of border. */
 TEST(search_finds_matches_across_buffer_borders_and_in_endless_lines)
 {
@@ -621,7 +628,7 @@ TEST(search_finds_matches_across_buffer_borders_and_in_endless_lines)
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         const results *r;
         memset(data, 'x', SIZE); /* one line, no end */
-        memcpy(data + places[i], "needle", 6);
+        place(data + places[i], "needle");
         put("f", data, SIZE);
         r = COLLECT(&b, .verb = CSN_FILE_SEARCH, .path = at(&b, "f"), .arg = "needle");
         CHECK_INT(r->n, 1);
@@ -629,7 +636,7 @@ TEST(search_finds_matches_across_buffer_borders_and_in_endless_lines)
         CHECK_INT(r->text_len[0], 4096);
         for (size_t j = 99; j < SIZE; j += 100) /* lines of 100 */
             data[j] = '\n';
-        memcpy(data + places[i], "needle", 6);
+        place(data + places[i], "needle");
         put("f", data, SIZE);
         r = COLLECT(&b, .verb = CSN_FILE_SEARCH, .path = at(&b, "f"), .arg = "needle");
         CHECK_INT(r->n, 1);
@@ -638,8 +645,8 @@ TEST(search_finds_matches_across_buffer_borders_and_in_endless_lines)
     }
     memset(data, 'x', SIZE);
     data[300000] = data[600000] = '\n'; /* three long lines, the second and third match */
-    memcpy(data + 599990, "needle", 6);
-    memcpy(data + 600001, "needle", 6);
+    place(data + 599990, "needle");
+    place(data + 600001, "needle");
     put("f", data, SIZE);
     {
         const results *r =
@@ -667,6 +674,7 @@ TEST(replace_changes_every_match_and_keeps_the_mode)
     done = DO(&b, .verb = CSN_FILE_REPLACE, .path = at(&b, "f"), .arg = "zzz", .arg2 = "c");
     CHECK_INT(done.value, 0);
     done = DO(&b, .verb = CSN_FILE_REPLACE, .path = at(&b, "f"), .arg = "c", .arg2 = "");
+    CHECK_INT(done.value, 2);
     CHECK_STR(get_text("f"), " bbb ");
     CHECK(symlink("f", "link") == 0);
     done = DO(&b, .verb = CSN_FILE_REPLACE, .path = at(&b, "link"), .arg = "bbb", .arg2 = "d");
@@ -696,7 +704,7 @@ TEST(replace_finds_matches_across_buffer_borders)
         int n = 0;
         memset(data, '.', SIZE);
         for (size_t i = (size_t) shift; i + 7 < SIZE; i += 7) {
-            memcpy(data + i, "match", 5);
+            place(data + i, "match");
             n++;
         }
         put("f", data, SIZE);

@@ -206,7 +206,7 @@ static int through(const csn_plan *in, csn_plan *out)
 
 TEST(a_plan_comes_out_as_it_went_in)
 {
-    csn_plan in = a_plan(), out;
+    csn_plan in = a_plan(), out = { 0 };
 
     CHECK_INT(through(&in, &out), 0);
     CHECK_STR(out.id, in.id);
@@ -223,7 +223,7 @@ TEST(a_plan_comes_out_as_it_went_in)
 
 #define REFUSED(field, value) \
     do { \
-        csn_plan bad = a_plan(), out; \
+        csn_plan bad = a_plan(), out = { 0 }; \
         bad.field = value; \
         if (through(&bad, &out) == 0) \
             FAIL("a plan with %s = %s was taken", #field, #value); \
@@ -261,7 +261,7 @@ TEST(a_plan_with_any_bad_name_count_or_path_is_refused)
 
 TEST(removing_and_copying_stay_below_the_state_directory)
 {
-    csn_plan plan = a_plan(), out;
+    csn_plan plan = a_plan(), out = { 0 };
 
     plan.mode = CSN_PLAN_REMOVE;
     plan.id = "";
@@ -279,7 +279,7 @@ TEST(removing_and_copying_stay_below_the_state_directory)
 
 TEST(a_plan_cut_anywhere_is_refused)
 {
-    csn_plan plan = a_plan(), out;
+    csn_plan plan = a_plan(), out = { 0 };
     csn_pack p = a_pack();
 
     csn_plan_pack(&p, &plan);
