@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -1063,3 +1064,153 @@ TEST_TIMEOUT(a_start_that_fails_anywhere_leaves_nothing, 250)
 }
 
 #endif
+
+/* --- a hostile init ---------------------------------------------------------------------------------------------------- */
+
+/* This very program is given to the keeper as init; the sandbox's host name says what it is to do (R11, R39). */
+static void say(uint32_t type, const void *fixed, size_t len, const int *fds, size_t n_fds)
+{
+    csn_out out = { .type = type, .fixed = fixed, .fixed_len = len, .fds = fds, .n_fds = n_fds };
+
+    if (csn_frame_send(CSN_KEEPER_FD, &out) < 0)
+        _exit(2);
+}
+
+static uint32_t hear_spawn(void)
+{
+    static char buf[CSN_FRAME_MAX];
+    csn_msg msg = CSN_MSG_INIT;
+    csn_init_spawn spawn;
+
+    if (csn_frame_recv(CSN_KEEPER_FD, buf, sizeof(buf), CSN_SAID_TO_INIT, 0, &msg) != 1)
+        _exit(3);
+    csn_msg_fixed(&msg, &spawn, sizeof(spawn));
+    csn_msg_done(&msg);
+    return spawn.process;
+}
+
+static void lie(void)
+{
+    csn_init_started started = { .process = hear_spawn(), .pid = -77 };
+    csn_init_exited exited = { .process = started.process,
+                               .wait_status = 0x7fffff00,
+                               .user_us = INT64_MIN,
+                               .sys_us = INT64_MAX,
+                               .max_rss_bytes = INT64_MAX,
+                               .n_tasks = INT64_MAX };
+
+    say(CSN_FRAME_INIT_STARTED, &started, sizeof(started), NULL, 0);
+    say(CSN_FRAME_INIT_EXITED, &exited, sizeof(exited), NULL, 0);
+}
+
+static void be_hostile(const char *how)
+{
+    csn_init_exited exited = { .process = 1 };
+
+    if (strcmp(how, "mute") == 0)
+        _exit(0);
+    say(CSN_FRAME_INIT_READY, NULL, 0, NULL, 0);
+    if (strcmp(how, "garbage") == 0)
+        (void) !write(CSN_KEEPER_FD, "garbage", 7);
+    else if (strcmp(how, "early") == 0)
+        say(CSN_FRAME_INIT_EXITED, &exited, sizeof(exited), NULL, 0);
+    else if (strcmp(how, "again") == 0)
+        say(CSN_FRAME_INIT_READY, NULL, 0, NULL, 0);
+    else if (strcmp(how, "liar") == 0)
+        lie();
+    else if (strcmp(how, "false-pty") == 0) {
+        csn_init_started started = { .process = hear_spawn() };
+        int fd = open("/tmp/x", O_RDWR | O_CREAT, 0600);
+        say(CSN_FRAME_INIT_STARTED, &started, sizeof(started), &fd, 1);
+    }
+    for (;;)
+        pause();
+}
+
+__attribute__((constructor)) static void maybe_init(void)
+{
+    char name[64] = "";
+
+    if (getpid() == 1 && gethostname(name, sizeof(name) - 1) == 0)
+        be_hostile(name);
+}
+
+static int own_image(void)
+{
+    static char bytes[65536];
+    int in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int out = memfd_create("init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ssize_t n;
+
+    CHECK(in >= 0 && out >= 0);
+    while ((n = read(in, bytes, sizeof(bytes))) > 0)
+        CHECK_INT(csn_write_all(out, bytes, (size_t) n), 0);
+    close(in);
+    CHECK(fchmod(out, 0555) == 0);
+    CHECK(fcntl(out, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0);
+    return out;
+}
+
+static void start_hostile(box *b, const char *state, const char *how)
+{
+    static char bytes[CSN_FRAME_MAX];
+    csn_pack p = { .data = bytes, .cap = sizeof(bytes) };
+    int image = own_image();
+
+    new_box(b, state, CSN_PLAN_EPHEMERAL);
+    b->plan.hostname = how;
+    start_keeper(b);
+    csn_plan_pack(&p, &b->plan);
+    ask(b, CSN_FRAME_PLAN, NULL, 0, bytes, p.len, &image, 1);
+    close(image);
+}
+
+static void check_ended(box *b)
+{
+    CHECK_INT(hear(b), 0);
+    CHECK_INT(waitpid(b->keeper, NULL, 0), b->keeper);
+    close(b->fd);
+    check_gone(b);
+}
+
+TEST(an_init_that_breaks_the_rules_loses_its_sandbox)
+{
+    static const char *const ways[] = { "garbage", "early", "again" };
+    static box b;
+    const char *state = make_state();
+
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        start_hostile(&b, state, ways[i]);
+        expect(&b, CSN_FRAME_READY);
+        check_ended(&b);
+    }
+    start_hostile(&b, state, "mute");
+    expect(&b, CSN_FRAME_ERROR);
+    CHECK_INT(hear(&b), 0);
+    waitpid(b.keeper, NULL, 0);
+    close(b.fd);
+    start_hostile(&b, state, "false-pty");
+    expect(&b, CSN_FRAME_READY);
+    spawn_with(&b, "true", (csn_spawn){ .flags = CSN_SPAWN_PTY }, NULL, 0);
+    CHECK(hear(&b) != CSN_FRAME_STARTED);
+    CHECK_INT(hear(&b), 0);
+    waitpid(b.keeper, NULL, 0);
+    close(b.fd);
+}
+
+TEST(what_init_counts_is_clamped)
+{
+    static box b;
+
+    start_hostile(&b, make_state(), "liar");
+    expect(&b, CSN_FRAME_READY);
+    spawn_with(&b, "true", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
+    started(&b);
+    csn_process_state s = exited(&b);
+    CHECK_INT(s.user_us, 0);
+    CHECK(s.sys_us > 0 && s.sys_us <= INT64_C(1) << 52);
+    CHECK(s.peak_memory_bytes <= b.plan.memory_bytes);
+    CHECK(s.n_processes <= INT64_C(1) << 40);
+    CHECK(s.exit_code >= -1 && s.exit_code <= 255);
+    stop_box(&b, -1, true);
+}
