@@ -111,7 +111,7 @@ static void keep_entry(const csn_file_info *info, void *user)
 
     if (list->n == list->cap) {
         size_t cap = list->cap ? list->cap * 2 : 64;
-        entry **grown = csn_realloc_array(list->entries, cap, sizeof(*grown));
+        entry **grown = csn_realloc_array(list->entries, cap, sizeof(void *));
         if (!grown) {
             list->is_short = true;
             return;
@@ -134,7 +134,7 @@ static int by_name(const void *a, const void *b)
 static void show_entries(entry_list *list, csn_file_fn fn, void *user)
 {
     if (list->n > 1)
-        qsort(list->entries, list->n, sizeof(*list->entries), by_name);
+        qsort(list->entries, list->n, sizeof(void *), by_name);
     for (size_t i = 0; fn && i < list->n; i++)
         fn(&list->entries[i]->info, user);
 }

@@ -68,13 +68,15 @@ static int send_held(csn_conn *conn, const held_frame *held)
 
 static void flush(csn_conn *conn)
 {
-    while (!csn_list_empty(&conn->outbox)) {
-        held_frame *held = csn_list_entry(conn->outbox.next, held_frame, link);
-        int r = send_held(conn, held);
-        if (r == -EAGAIN)
+    csn_list *node;
+
+    while ((node = csn_list_pop(&conn->outbox))) {
+        held_frame *held = csn_list_entry(node, held_frame, link);
+        if (send_held(conn, held) == -EAGAIN) {
+            csn_list_prepend(&conn->outbox, node);
             return;
-        csn_list_remove(&held->link); /* other errors: the peer is gone, which reading tells */
-        conn->n_outbox--;
+        }
+        conn->n_outbox--; /* sent; or the peer is gone, which reading tells */
         free_held(held);
     }
     (void) csn_source_mod(conn->source, EPOLLIN); /* fails only on a dead descriptor */

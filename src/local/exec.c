@@ -168,7 +168,7 @@ static void on_output(csn_source *src, uint32_t events, void *user)
     if (!x->is_paused && x->is_owned)
         listen_again(x);
     csn_exec_end_if_drained(x);
-    csn_exec_unref(x);
+    csn_exec_unref(x); /* NOLINT(clang-analyzer-unix.Malloc): counted above, so this is the last use at most */
 }
 
 /* The rest, both streams by turns. False: paused in the middle. */
@@ -227,7 +227,7 @@ void csn_local_exec_lost(csn_local_box *box)
 {
     for (bool is_any = true; is_any;) {
         is_any = false;
-        csn_list_foreach (node, &box->execs) {
+        csn_list_foreach (node, &box->execs) { /* NOLINT(clang-analyzer-unix.Malloc): freed ones left it */
             csn_local_exec *x = csn_list_entry(node, csn_local_exec, link);
             if (x->is_exited || !x->base.is_started)
                 continue;

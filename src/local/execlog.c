@@ -233,8 +233,8 @@ static int64_t skip_hole(csn_local_exec *x, int64_t offset, int64_t end)
 
 static int read_piece(csn_local_exec *x, int64_t offset, void *data, size_t size, csn_log_piece *ret)
 {
-    index_entry piece;
-    int64_t start;
+    index_entry piece = { 0 };
+    int64_t start = 0;
     int r = find_piece(x, offset, &piece, &start);
 
     *ret = (csn_log_piece){ .offset = offset, .stream = CSN_STDOUT };

@@ -221,7 +221,8 @@ int csn_helper_remove_tree(csn_local *local, const char *target, csn_error *err)
         r = csn_loop_run_once(loop, deadline);
         if (rm.is_done || (r >= 0 && !csn_deadline_passed(deadline)))
             continue;
-        free_helper(h);
+        if (h) /* always, once started */
+            free_helper(h);
         return csn_fail(err, CSN_E_TIMEOUT, "remove '%s'", target);
     }
     if (r >= 0 && rm.result < 0) {

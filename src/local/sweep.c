@@ -175,7 +175,6 @@ static int visit_box(csn_local *local, csn_place *place, int dir_fd, const char 
 static int visit_link(csn_local *local, csn_place *place, int dir_fd, const char *name,
                       csn_error *err)
 {
-    csn_auto(fd) int box = -1;
     char id[CSN_ID_SIZE];
     ssize_t n = readlinkat(dir_fd, name, id, sizeof(id));
 
@@ -184,7 +183,10 @@ static int visit_link(csn_local *local, csn_place *place, int dir_fd, const char
     if (n != CSN_ID_SIZE - 1)
         return 0;
     id[n] = '\0';
-    if (!csn_is_hex(id, 32) || (box = csn_claim_open(local, id)) != -ENOENT)
+    if (!csn_is_hex(id, 32))
+        return 0;
+    csn_auto(fd) int box = csn_claim_open(local, id);
+    if (box != -ENOENT)
         return 0;
     return unlinkat(dir_fd, name, 0) == 0;
 }

@@ -139,6 +139,7 @@ TEST(a_name_is_claimed_once_and_a_stale_claim_is_taken_over)
     static const char other[] = "0123456789abcdef0123456789abcdef";
 
     fd = a_box(local, id);
+    CHECK(fd >= 0);
     CHECK_INT(csn_claim_name(local, "taken", id, &err), CSN_OK);
     CHECK_INT(csn_claim_name(local, "taken", other, &err), CSN_E_EXISTS);
     CHECK(symlinkat(other, local->names_fd, "stale") == 0);
