@@ -325,7 +325,7 @@ void csn_local_later_all(csn_local *local)
 {
     csn_list *node;
 
-    while ((node = csn_list_first(&local->laters))) {
+    while ((node = csn_list_pop(&local->laters))) {
         later *l = csn_list_entry(node, later, link);
         csn_timer_cancel(&l->timer);
         on_later(&l->timer, l);

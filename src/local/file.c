@@ -355,7 +355,7 @@ void csn_local_file_cancel_all(csn_local *local)
     csn_error err = { 0 };
     csn_list *node;
 
-    while ((node = csn_list_first(&local->files))) {
+    while ((node = csn_list_pop(&local->files))) {
         int r = csn_fail(&err, CSN_E_CANCELLED, "the engine was closed");
         finish(csn_list_entry(node, file_op, link), &none, r, &err);
     }
