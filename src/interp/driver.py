@@ -1170,6 +1170,7 @@ def main():
     threading.excepthook = on_thread_error
     os.register_at_fork(after_in_child=become_child)
     signal.signal(signal.SIGINT, on_sigint)
+    sys.setswitchinterval(0.0005)  # the reader and the code take turns without long waits
     reader = threading.Thread(target=read_channel, daemon=True)
     reader.start()
     serve()

@@ -1,0 +1,299 @@
+/* Children: a task handed to an interpreter of its own. It runs on the calling thread with an engine of its own, since
+ * an engine belongs to one thread. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/id.h"
+#include "base/redact.h"
+#include "base/time.h"
+#include "base/utf8.h"
+#include "interp.h"
+
+enum { TOKEN_MAX = 80 };
+
+/* What of the parent's id may stand in a path. */
+static void put_token(csn_buf *out, const char *text)
+{
+    size_t start = out->len;
+
+    for (; *text && out->len - start < TOKEN_MAX; text++) {
+        bool is_plain = (*text >= '0' && *text <= '9') || (*text >= 'a' && *text <= 'z') ||
+                        (*text >= 'A' && *text <= 'Z') || *text == '-' || *text == '_';
+
+        csn_buf_putc(out, is_plain ? *text : '-');
+    }
+    if (out->len == start)
+        csn_buf_puts(out, "unknown");
+}
+
+struct child {
+    csn_interp *parent;
+    csn_engine *engine;
+    csn_sandbox *parent_box; /* in the child's engine */
+    csn_interp *interp;
+    csn_budget lease;
+    const char *strategy;
+    char name[64];
+    char subpath[192];
+};
+
+static int name_child(struct child *c)
+{
+    csn_auto(buf) csn_buf path = CSN_BUF_INIT;
+    char hex[16], token[24];
+
+    if (csn_id_hex(hex, 6) < 0 || csn_id_hex(token, 8) < 0)
+        return -EIO;
+    (void) snprintf(c->name, sizeof(c->name), "fleet-rlm-%s-child-%s", c->strategy, hex);
+    csn_buf_puts(&path, "meta/rlm-children/");
+    put_token(&path, c->parent->box ? csn_sandbox_id(c->parent->box) : "");
+    csn_buf_printf(&path, "/%s", token);
+    (void) snprintf(c->subpath, sizeof(c->subpath), "%s", path.data);
+    return path.error;
+}
+
+/* Which place the child gets: the parent's own sandbox, the same volume narrowed, or a copy. */
+static const char *choose_strategy(const csn_interp *parent)
+{
+    if (csn_streq(parent->o.child_isolation_mode, "context"))
+        return parent->box ? "context" : "clean";
+    if (parent->in_place.volume_name)
+        return "volume";
+    return parent->box ? "fork" : "clean";
+}
+
+static int make_interp(struct child *c, csn_error *err)
+{
+    const csn_interp *p = c->parent;
+    bool has_volume = csn_streq(c->strategy, "volume");
+    csn_interp_options o = { .size = sizeof(o),
+                             .timeout_s = p->o.delegate_execution_timeout_s,
+                             .execute_timeout_s = p->o.delegate_execution_timeout_s,
+                             .health_timeout_s = p->o.health_timeout_s,
+                             .tool_timeout_s = p->o.tool_timeout_s,
+                             .name = c->name,
+                             .image = p->o.image,
+                             .snapshot = p->o.snapshot,
+                             .env = p->o.env,
+                             .memory_bytes = p->o.memory_bytes,
+                             .cpu_milli = p->o.cpu_milli,
+                             .has_network = p->o.has_network,
+                             .volume_name = has_volume ? p->in_place.volume_name : NULL,
+                             .volume_subpath = has_volume ? c->subpath : NULL,
+                             .max_recursion_depth =
+                                 p->o.max_recursion_depth ? p->o.max_recursion_depth : -1,
+                             .is_depth_strict = p->o.is_depth_strict,
+                             .delegate_max_iterations = p->o.delegate_max_iterations,
+                             .llm_call_timeout_s = p->o.llm_call_timeout_s,
+                             .child_isolation_mode = p->o.child_isolation_mode,
+                             .child_fork_fallback = p->o.child_fork_fallback,
+                             .is_sync = p->o.is_sync };
+    int r = csn_interp_new(c->engine, &o, &c->interp, err);
+
+    if (r < 0)
+        return r;
+    csn_model_free(c->interp->model); /* it asks its parent's, and pays from its lease */
+    c->interp->model = p->model;
+    c->interp->owns_model = false;
+    c->interp->depth = p->depth + 1;
+    c->interp->budget = &c->lease;
+    return CSN_OK;
+}
+
+/* Puts the child into a sandbox that is there already. */
+static int adopt(struct child *c, csn_sandbox *box, csn_error *err)
+{
+    csn_interp *i = c->interp;
+    int r;
+
+    i->box = box;
+    i->expires_ns = csn_deadline_in_ms(i->o.timeout_s * 1000);
+    i->workspace = c->parent->workspace ? csn_strdup(c->parent->workspace) : csn_workspace_of(NULL);
+    r = csn_sources_set(&i->in_place, NULL, NULL, NULL, NULL);
+    if (r == 0)
+        r = csn_buf_append(&i->context_json, c->parent->context_json.data,
+                           c->parent->context_json.len);
+    if (r < 0 || !i->workspace)
+        return csn_fail_sys(err, -ENOMEM, "prepare the child");
+    i->transition = "created";
+    return csn_worker_start(i, err);
+}
+
+static int fork_box(struct child *c, csn_error *err)
+{
+    csn_sandbox_options o = { .size = sizeof(o), .name = c->name, .is_ephemeral = 1 };
+    csn_sandbox *box = NULL;
+    int r = csn_sandbox_fork(c->parent_box, &o, &box, err);
+
+    return r < 0 ? r : adopt(c, box, err);
+}
+
+static int settle(struct child *c, csn_error *err)
+{
+    const csn_interp *p = c->parent;
+    csn_sandbox *box = NULL;
+    int r;
+
+    if (csn_streq(c->strategy, "clean") || csn_streq(c->strategy, "volume"))
+        return csn_interp_start(c->interp, err);
+    r = csn_sandbox_open(c->engine, csn_sandbox_id(p->box), &c->parent_box, err);
+    if (r >= 0 && csn_streq(c->strategy, "context")) {
+        r = csn_sandbox_open(c->engine, csn_sandbox_id(p->box), &box, err);
+        return r < 0 ? r : adopt(c, box, err);
+    }
+    if (r >= 0)
+        r = fork_box(c, err);
+    if (r >= 0 || csn_streq(p->o.child_fork_fallback, "fail"))
+        return r;
+    csn_session_drop(c->interp, true); /* no copy to be had: a clean one */
+    c->strategy = "clean";
+    return csn_interp_start(c->interp, err);
+}
+
+static void end_child(struct child *c)
+{
+    csn_interp *i = c->interp;
+
+    if (i && csn_streq(c->strategy, "context") && i->box) { /* the sandbox is the parent's */
+        if (i->process)
+            (void) csn_process_signal(i->process, 9, 1, NULL); /* dead already is fine */
+        csn_session_drop(i, false);
+    }
+    csn_interp_free(i);
+    csn_sandbox_free(c->parent_box);
+    csn_engine_free(c->engine);
+}
+
+static int run_child(struct child *c, const char *prompt, const char *context, csn_buf *ret_answer,
+                     csn_error *err)
+{
+    csn_rlm_options o = { .size = sizeof(o), .context = context };
+    csn_rlm_result result = { 0 };
+    csn_auto(json) csn_json *doc = NULL;
+    const csn_json *answer;
+    int64_t most = c->lease.max > 1 ? c->lease.max : 1;
+    int r;
+
+    o.max_iterations = c->parent->o.delegate_max_iterations < most
+                           ? c->parent->o.delegate_max_iterations
+                           : (int) most;
+    r = csn_rlm_run(c->interp, prompt, &o, &result, err);
+    if (r < 0)
+        return r;
+    if (csn_json_parse(result.final_json, strlen(result.final_json), &doc, NULL) == 0 &&
+        (answer = csn_json_get(doc, "answer"))) {
+        if (csn_json_type_of(answer) == CSN_JSON_STRING)
+            csn_buf_append(ret_answer, csn_json_str(answer, ""), csn_json_str_len(answer));
+        else
+            csn_json_dump(answer, false, ret_answer);
+    } else {
+        r = csn_fail(err, CSN_E_PROTOCOL, "Child RLM completed without SUBMIT(answer=...).");
+    }
+    csn_rlm_result_done(&result);
+    return r;
+}
+
+static int open_engine(struct child *c, csn_error *err)
+{
+    csn_engine_options o = { .size = sizeof(o),
+                             .state_dir = csn_engine_state_dir(c->parent->engine) };
+
+    return csn_engine_open(&o, &c->engine, err);
+}
+
+/* At the limit of depth there are no more children, but the model can still be asked. */
+static int ask_instead(csn_interp *i, const char *prompt, const char *context, csn_buf *ret_answer,
+                       csn_buf *ret_why)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT_MAX((size_t) 128 << 20);
+    int r;
+
+    if (i->o.is_depth_strict) {
+        csn_buf_printf(ret_why, "sub_rlm max recursion depth (%d) reached. Cannot recurse further.",
+                       i->o.max_recursion_depth);
+        return -1;
+    }
+    if (!csn_budget_charge(i->budget, 1, ret_why))
+        return -1;
+    csn_buf_printf(&text, "%s%s%s", context, *context ? "\n\n" : "", prompt);
+    r = csn_model_ask(i->model, text.data, text.len, ret_answer);
+    if (r == CSN_ASK_SKIPPED)
+        csn_budget_give_back(i->budget, 1);
+    if (r < 0)
+        csn_buf_append(ret_why, ret_answer->data, ret_answer->len);
+    return r < 0 ? -1 : 0;
+}
+
+int csn_delegate_run(csn_interp *i, const char *prompt, const char *context, int64_t lease,
+                     csn_buf *ret_answer, csn_buf *ret_why)
+{
+    struct child c = { .parent = i, .strategy = choose_strategy(i) };
+    csn_error err = { 0 };
+    int r;
+
+    if (i->depth >= i->o.max_recursion_depth)
+        return ask_instead(i, prompt, context, ret_answer, ret_why);
+    c.lease = (csn_budget){ 0, lease ? lease : csn_budget_left(i->budget), i->budget };
+    if (c.lease.max <= 0) {
+        csn_buf_puts(ret_why, "LLM call budget exhausted — cannot spawn sub_rlm child.");
+        return -1;
+    }
+    r = name_child(&c) < 0 ? csn_fail(&err, CSN_E_SYSTEM, "name the child") : open_engine(&c, &err);
+    if (r >= 0)
+        r = make_interp(&c, &err);
+    if (r >= 0)
+        r = settle(&c, &err);
+    if (r >= 0)
+        r = run_child(&c, prompt, context, ret_answer, &err);
+    end_child(&c);
+    if (r >= 0)
+        return 0;
+    csn_buf_puts(ret_why, "sub_rlm failed: ");
+    csn_redact(err.message, ret_why);
+    return -1;
+}
+
+int csn_interp_delegate(csn_interp *i, const char *query, const char *context, char **ret_json,
+                        csn_error *err)
+{
+    csn_auto(buf) csn_buf answer = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf why = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+    csn_jw w = CSN_JW_INIT(&out, false);
+    const char *reason = NULL;
+    size_t at = 0;
+
+    if (!query || !csn_str_trim(csn_str_of(query)).len) {
+        reason = "invalid_query";
+        csn_buf_puts(&why, "the query is empty");
+    } else if (csn_budget_left(i->budget) == 0) {
+        reason = "budget_exhausted";
+        csn_buf_puts(&why, "no LLM calls are left");
+    } else if (csn_delegate_run(i, query, context ? context : "", 0, &answer, &why) < 0) {
+        reason = "child_error";
+    } else if (!answer.len) {
+        reason = "null_answer";
+    }
+    csn_jw_begin_object(&w);
+    csn_jw_kstr(&w, "status", reason ? "error" : "ok");
+    if (reason) {
+        csn_jw_kstr(&w, "reason", reason);
+        csn_jw_kstr(&w, "error", why.data);
+    } else {
+        for (int64_t n = 0; at < answer.len && n < i->o.delegate_result_chars; n++) {
+            unsigned c;
+            int step = csn_utf8_next(answer.data + at, answer.len - at, &c);
+
+            at += step > 0 ? (size_t) step : 1;
+        }
+        csn_jw_key(&w, "answer");
+        csn_jw_string(&w, answer.data, at);
+    }
+    csn_jw_end_object(&w);
+    *ret_json = csn_buf_take(&out, NULL);
+    return *ret_json ? CSN_OK : csn_fail_sys(err, -ENOMEM, "write the answer");
+}
