@@ -175,6 +175,7 @@ _caisson() {
         --artifact-limit) kind='@none' ;;
         -m | --memory) kind='@none' ;;
         --cpu) kind='@none' ;;
+        --cpus) kind='@none' ;;
         --pids) kind='@none' ;;
         --disk) kind='@none' ;;
         esac
@@ -201,6 +202,7 @@ _caisson() {
         --artifact-limit) kind='@none' ;;
         -m | --memory) kind='@none' ;;
         --cpu) kind='@none' ;;
+        --cpus) kind='@none' ;;
         --pids) kind='@none' ;;
         --disk) kind='@none' ;;
         esac
