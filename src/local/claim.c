@@ -48,6 +48,8 @@ int csn_claim_box(csn_local *local, csn_wish *wish, int *ret_dir_fd, csn_error *
         int r = csn_id_hex(wish->id, 16);
         if (r == 0)
             r = try_box(csn_place_of(local, wish)->boxes_fd, wish->id, ret_dir_fd);
+        if (r == -ENOENT && wish->is_ephemeral)
+            r = csn_state_open_run(local); /* then another try */
         if (r < 0)
             return csn_fail_sys(err, r, "make a directory for the sandbox");
         if (r == 1)
@@ -176,7 +178,7 @@ static int count_prefix(int boxes_fd, const char *key, unsigned *n_found, char r
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
     if (!dir) {
-        int r = -errno;
+        int r = errno == ENOENT ? 0 : -errno; /* run/, empty and taken away */
         csn_close(&fd);
         return r;
     }

@@ -216,8 +216,8 @@ int csn_local_stat(csn_box *base, csn_stat_done_fn *done, void *user, csn_error 
 }
 
 /* Rewrites the record under the directory's lock, from what it says now. */
-static int change_record(csn_local_box *box, void (*change)(csn_wish *wish, const void *with),
-                         const void *with, csn_error *err)
+static int change_record(csn_local_box *box, void (*change)(csn_wish *wish, void *with), void *with,
+                         csn_error *err)
 {
     int r = csn_local_box_refresh(&box->base, err);
 
@@ -237,22 +237,28 @@ static int change_record(csn_local_box *box, void (*change)(csn_wish *wish, cons
     return r;
 }
 
-static void change_labels(csn_wish *wish, const void *with)
+/* Exchanges the lists: the caller frees what was there before, or what was not taken. */
+static void change_labels(csn_wish *wish, void *with)
 {
-    char **labels = csn_list_copy(with);
+    char ***labels = with, **old = wish->labels;
 
-    if (!labels)
-        return;
-    csn_list_free(wish->labels);
-    wish->labels = labels;
+    wish->labels = *labels;
+    *labels = old;
 }
 
 int csn_local_set_labels(csn_box *box, const char *const *labels, csn_error *err)
 {
-    return change_record(csn_local_box_of(box), change_labels, labels, err);
+    char **list = csn_list_copy(labels);
+    int r;
+
+    if (!list)
+        return csn_fail(err, CSN_E_NO_MEMORY, "label sandbox '%s'", box->wish.id);
+    r = change_record(csn_local_box_of(box), change_labels, &list, err);
+    csn_list_free(list);
+    return r;
 }
 
-static void change_timers(csn_wish *wish, const void *with)
+static void change_timers(csn_wish *wish, void *with)
 {
     const csn_timers *timers = with;
 

@@ -93,6 +93,7 @@ int csn_plan_ask(csn_conn *conn, const csn_plan *plan, const int *fds, size_t n_
 
 /* A helper at work. */
 typedef struct helper {
+    csn_list link; /* in csn_local.helpers */
     csn_request req;
     csn_keeper keeper;
     csn_conn conn;
@@ -102,6 +103,7 @@ typedef struct helper {
 
 static void free_helper(helper *h)
 {
+    csn_list_remove(&h->link);
     csn_conn_close(&h->conn);
     h->keeper.fd = -1; /* was the connection's */
     csn_child_reap(h->keeper.pid, 2000);
@@ -128,7 +130,10 @@ static bool on_answer(csn_request *req, csn_msg *msg)
 
 static void on_lost(csn_conn *conn)
 {
-    csn_conn_fail_all(conn); /* its only request frees the helper */
+    helper *h = csn_container_of(conn, helper, conn);
+
+    csn_list_remove(&h->req.link);
+    (void) on_answer(&h->req, NULL); /* frees the helper, and the connection with it */
 }
 
 static int start(csn_local *local, const csn_plan *plan, const int *fds, size_t n_fds,
@@ -156,10 +161,23 @@ static int start(csn_local *local, const csn_plan *plan, const int *fds, size_t 
     if (r < 0) {
         r = csn_fail_sys(err, r, "tell a helper what to do");
         free_helper(h);
-    } else if (ret_helper) {
-        *ret_helper = h;
+        return r;
     }
-    return r;
+    csn_list_append(&local->helpers, &h->link);
+    if (ret_helper)
+        *ret_helper = h;
+    return CSN_OK;
+}
+
+void csn_helper_cancel_all(csn_local *local)
+{
+    csn_list *node;
+
+    while ((node = csn_list_pop(&local->helpers))) {
+        csn_error err = { 0 };
+        int r = csn_fail(&err, CSN_E_CANCELLED, "the engine was closed");
+        finish(csn_list_entry(node, helper, link), r, &err);
+    }
 }
 
 int csn_helper_copy_start(csn_local *local, const csn_wish *wish, const char *layer, int source_fd,

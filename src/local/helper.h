@@ -15,6 +15,9 @@ int csn_helper_remove_tree(csn_local *local, const char *target, csn_error *err)
 int csn_helper_copy_start(csn_local *local, const csn_wish *wish, const char *layer, int source_fd,
                           int userns_fd, csn_done_fn done, void *user, csn_error *err);
 
+/* Before the engine's loop goes. */
+void csn_helper_cancel_all(csn_local *local);
+
 /* The plan of a box; strings are borrowed from the wish. */
 void csn_plan_of(const csn_local *local, const csn_wish *wish, uint32_t mode, csn_plan *ret_plan);
 /* Sends a plan to a fresh keeper. 0 or -errno. */

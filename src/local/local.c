@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "local/helper.h"
 
 enum { CLOSE_WAIT_MS = 10 * 1000 };
 
@@ -100,7 +101,7 @@ static int list_place(csn_local *local, int boxes_fd, csn_sandbox_list_fn fn, vo
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
     if (!dir) {
-        int r = -errno;
+        int r = errno == ENOENT ? 0 : -errno; /* run/, empty and taken away */
         csn_close(&fd);
         return r;
     }
@@ -175,11 +176,14 @@ static csn_backend *local_free(csn_backend *backend)
     csn_local *local = local_of(backend);
 
     csn_local_file_cancel_all(local);
+    csn_helper_cancel_all(local);
     close_boxes(local);
     csn_local_later_all(local);
     while (local->n_spares > 0)
         csn_close(&local->spares[--local->n_spares].fd), /* all first, then wait for each */
             csn_child_reap(local->spares[local->n_spares].pid, 2000);
+    if (local->state_fd >= 0)
+        csn_run_tidy(local->state_fd);
     for (csn_place *place = local->places; place < local->places + CSN_PLACES; place++) {
         csn_close(&place->ids_fd);
         csn_close(&place->boxes_fd);
@@ -246,6 +250,7 @@ int csn_local_open(csn_loop *loop, const char *state_dir, const char *libexec_di
     local->optional_walls = optional_walls;
     local->n_spare_wanted = n_spare > CSN_SPARES_MAX ? CSN_SPARES_MAX : n_spare;
     csn_list_init(&local->boxes);
+    csn_list_init(&local->helpers);
     csn_list_init(&local->files);
     csn_list_init(&local->laters);
     local->frame_buffer = csn_malloc(CSN_FRAME_MAX);

@@ -55,6 +55,7 @@ typedef struct csn_local {
     size_t n_orphans;
     uint32_t next_range;
     csn_list boxes;     /* csn_local_box.link: every box this engine knows */
+    csn_list helpers;   /* copies under way */
     csn_list files;     /* file verbs under way */
     csn_list laters;    /* completions that wait for the next turn of the loop */
     char *frame_buffer; /* CSN_FRAME_MAX bytes; NULL while a frame is being handled */
@@ -91,9 +92,11 @@ static inline csn_place *csn_place_of(csn_local *local, const csn_wish *wish)
 
 /* run.c: makes run/ point to a directory in memory that is ours alone; where there is none, run/ is a plain directory */
 int csn_run_prepare(int state_fd);
+void csn_run_tidy(int state_fd); /* takes an empty one away */
 
 /* state.c */
 int csn_state_open(csn_local *local, const char *state_dir, csn_error *err);
+int csn_state_open_run(csn_local *local); /* again, when another engine took it away: 0 or -errno */
 int csn_state_find_libexec(const char *wished, char **ret_dir, csn_error *err);
 
 /* record.c: boxes/<id>/record */

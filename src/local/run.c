@@ -1,7 +1,8 @@
 /* run/: where ephemeral sandboxes have their directories. A link of the private state directory to a directory in memory
  * that is ours alone; the name is random, so nobody can have been there before us, and the link is the only way to it.
- * Memory is lost when the machine restarts, and so are ephemeral sandboxes: the link then points into nothing and is made
- * anew. Without a file system in memory run/ is an ordinary directory, which is slower and nothing else. */
+ * The last engine to close takes an empty directory away and leaves the link, which points into nothing then, as it does
+ * after a restart of the machine; the next engine, or the next create of one that was open meanwhile, makes it again.
+ * Without a file system in memory run/ is an ordinary directory, which is slower and nothing else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -48,6 +49,16 @@ static int make_in_memory(char path[PATH_SIZE])
     return r;
 }
 
+/* The directory the link names, once more; an empty path when the name is taken or there is no link. */
+static void make_again(int state_fd, char path[PATH_SIZE])
+{
+    ssize_t n = readlinkat(state_fd, "run", path, PATH_SIZE - 1);
+
+    path[n > 0 ? n : 0] = '\0';
+    if (n <= 0 || path[0] != '/' || mkdir(path, 0700) < 0)
+        path[0] = '\0';
+}
+
 static bool is_ours(int fd)
 {
     struct stat st;
@@ -77,9 +88,12 @@ static int make_run(int state_fd)
     char path[PATH_SIZE];
     int r = csn_fault_as("mkdir", ENOSPC);
 
-    if (r == 0)
-        r = make_in_memory(path);
     if (r < 0)
+        return r;
+    make_again(state_fd, path);
+    if (path[0])
+        return 0;
+    if ((r = make_in_memory(path)) < 0)
         return r;
     r = point_to(state_fd, path);
     if (r < 0 && path[0])
@@ -100,4 +114,21 @@ int csn_run_prepare(int state_fd)
         r = -errno;
     (void) flock(state_fd, LOCK_UN); /* closing would do it, too */
     return r;
+}
+
+void csn_run_tidy(int state_fd)
+{
+    char path[PATH_SIZE];
+    ssize_t n = readlinkat(state_fd, "run", path, sizeof(path) - 1);
+
+    if (n <= 0 || flock(state_fd, LOCK_EX | LOCK_NB) < 0)
+        return;
+    path[n] = '\0';
+    if (unlinkat(state_fd, "run/boxes", AT_REMOVEDIR) == 0) { /* empty, or it fails */
+        if (unlinkat(state_fd, "run/ids", AT_REMOVEDIR) == 0)
+            (void) rmdir(path); /* what is in it keeps it */
+        else
+            (void) mkdirat(state_fd, "run/boxes", 0700); /* else the next create does */
+    }
+    (void) flock(state_fd, LOCK_UN); /* closing would do it, too */
 }

@@ -122,9 +122,21 @@ static int open_parts(csn_local *local)
     local->names_fd = open_part(state_fd, "names");
     if (local->names_fd < 0)
         return local->names_fd;
-    r = open_place(&local->places[CSN_PLACE_RUN], state_fd, "run/boxes", "run/ids");
-    if (r == -ENOENT && (r = csn_run_prepare(state_fd)) == 0)
-        r = open_place(&local->places[CSN_PLACE_RUN], state_fd, "run/boxes", "run/ids");
+    return csn_state_open_run(local);
+}
+
+int csn_state_open_run(csn_local *local)
+{
+    csn_place *place = &local->places[CSN_PLACE_RUN];
+    int r = -ENOENT;
+
+    for (int i = 0; r == -ENOENT && i < 8; i++) { /* the last of other engines may close between the two steps */
+        csn_close(&place->boxes_fd);
+        csn_close(&place->ids_fd);
+        if (i > 0 && (r = csn_run_prepare(local->state_fd)) < 0)
+            return r;
+        r = open_place(place, local->state_fd, "run/boxes", "run/ids");
+    }
     return r;
 }
 

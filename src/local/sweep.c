@@ -146,6 +146,8 @@ static int each_entry(csn_local *local, csn_place *place, int part_fd, entry_fn 
     if (!dir) {
         int r = -errno;
         csn_close(&fd);
+        if (r == -ENOENT) /* run/, empty and taken away */
+            return CSN_OK;
         return csn_fail_sys(err, r, "look through the state directory");
     }
     for (struct dirent *e; (e = readdir(dir));) {
