@@ -30,20 +30,20 @@ void cli_arena_banner(int fd, const csn_arena_options *o, size_t n_candidates, b
 {
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
     csn_auto(buf) csn_buf objective = CSN_BUF_INIT;
-    size_t len = o->run.objective_len < 400 ? o->run.objective_len : 400;
+    size_t len = o->run->objective_len < 400 ? o->run->objective_len : 400;
 
-    csn_buf_append(&objective, o->run.objective, len);
+    csn_buf_append(&objective, o->run->objective, len);
     rule(&out, '=', 60);
     csn_buf_puts(&out, "CAISSON ARENA\n");
     rule(&out, '=', 60);
     csn_buf_puts(&out, "Objective: ");
     cli_put_safe(&out, objective.data);
-    csn_buf_printf(&out, "%s\nCandidates: %zu\n", len < o->run.objective_len ? " …" : "",
+    csn_buf_printf(&out, "%s\nCandidates: %zu\n", len < o->run->objective_len ? " …" : "",
                    n_candidates);
     if (o->n_trials > 1)
         csn_buf_printf(&out, "Trials: %u\n", o->n_trials);
     csn_buf_printf(&out, "Execution: %s\n",
-                   o->run.backend == CSN_BACKEND_DAYTONA && !fell_back ? "DAYTONA" : "LOCAL");
+                   o->run->backend == CSN_BACKEND_DAYTONA && !fell_back ? "DAYTONA" : "LOCAL");
     if (fell_back)
         csn_buf_puts(&out, "  (Daytona not configured, falling back to local)\n");
     csn_buf_puts(&out, "\nPHASE: Running Candidates\n");

@@ -74,6 +74,7 @@ struct contest {
     const cli_command *cmd;
     struct values v;
     csn_arena_options o;
+    csn_run_options run; /* o.run */
     csn_candidate *candidates;
     size_t n;
     csn_arena_file *file;
@@ -179,7 +180,7 @@ static int take_objective(struct contest *c, const cli_args *args)
         return cli_usage(c->cmd, "the objective is given twice");
     if (args->argc == 1)
         c->v.arena.objective = args->argv[0];
-    if (!c->v.arena.objective && !c->o.run.objective)
+    if (!c->v.arena.objective && !c->run.objective)
         c->v.arena.objective = DEFAULT_OBJECTIVE;
     return -1;
 }
@@ -189,12 +190,15 @@ static int load_file(struct contest *c)
     csn_error err = { 0 };
 
     c->o.size = sizeof(c->o);
-    c->o.run.size = sizeof(c->o.run);
+    c->run.size = sizeof(c->run);
+    c->o.run = &c->run;
     if (!c->v.file)
         return -1;
     if (csn_arena_file_load(c->v.file, &c->file, &err) < 0)
         return cli_usage(c->cmd, "%s", err.message);
     c->o = *csn_arena_file_options(c->file);
+    c->run = *c->o.run;
+    c->o.run = &c->run;
     return -1;
 }
 
@@ -212,7 +216,7 @@ static int prepare(struct contest *c, int argc, char **argv)
     if (status < 0)
         status = take_objective(c, &args);
     if (status < 0)
-        status = cli_arena_fill(c->cmd, &c->v.arena, &c->o.run, &c->kept);
+        status = cli_arena_fill(c->cmd, &c->v.arena, &c->run, &c->kept);
     if (status < 0)
         status = add_candidates(c);
     if (status < 0)
@@ -221,8 +225,8 @@ static int prepare(struct contest *c, int argc, char **argv)
         status = add_checks(c);
     if (status < 0)
         status = set_numbers(c);
-    if (status < 0 && !c->o.run.objective_len)
-        c->o.run.objective_len = strlen(c->o.run.objective);
+    if (status < 0 && !c->run.objective_len)
+        c->run.objective_len = strlen(c->run.objective);
     return status;
 }
 
@@ -254,13 +258,11 @@ static int write_files(struct contest *c, const csn_arena_result *r, int talk)
 {
     csn_auto(buf) csn_buf path = CSN_BUF_INIT;
     csn_auto(buf) csn_buf said = CSN_BUF_INIT;
-    int status = -1;
+    int status;
 
     csn_buf_printf(&path, "%s/results.json", c->artifacts);
-    if (access(c->artifacts, W_OK) == 0) {
-        status = cli_arena_report(r, path.data);
-        csn_buf_printf(&said, "Artifacts: %s/\nResults: %s\n", c->artifacts, path.data);
-    }
+    status = cli_arena_report(r, path.data);
+    csn_buf_printf(&said, "Artifacts: %s/\nResults: %s\n", c->artifacts, path.data);
     for (size_t i = 0; i < c->v.reports.n && status < 0; i++) {
         status = cli_arena_report(r, c->v.reports.items[i]);
         csn_buf_printf(&said, "Report: %s\n", c->v.reports.items[i]);
@@ -293,7 +295,7 @@ static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
 {
     int talk = c->v.json ? STDERR_FILENO : STDOUT_FILENO, status;
     bool fell_back =
-        c->o.run.backend == CSN_BACKEND_DAYTONA && !csn_config_is_daytona_ready(c->kept.config);
+        c->run.backend == CSN_BACKEND_DAYTONA && !csn_config_is_daytona_ready(c->kept.config);
     csn_arena_result *result = NULL;
     csn_error err = { 0 };
     cli_view view;
@@ -303,13 +305,13 @@ static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
         cli_arena_banner(talk, &c->o, c->n, fell_back);
     cli_view_begin(&view, talk, !c->v.plain, c->v.quiet, c->candidates, c->n, c->o.n_trials,
                    "local");
-    c->o.run.cancel = cancel;
-    c->o.run.on_log = cli_view_log;
-    c->o.run.on_state = cli_view_state;
-    c->o.run.on_tick = view.is_live ? cli_view_tick : NULL;
-    c->o.run.on_output = view.is_live ? cli_view_output : NULL;
-    c->o.run.tick_ms = 80;
-    c->o.run.user_data = &view;
+    c->run.cancel = cancel;
+    c->run.on_log = cli_view_log;
+    c->run.on_state = cli_view_state;
+    c->run.on_tick = view.is_live ? cli_view_tick : NULL;
+    c->run.on_output = view.is_live ? cli_view_output : NULL;
+    c->run.tick_ms = 80;
+    c->run.user_data = &view;
     r = csn_arena_run(engine, c->candidates, c->n, &c->o, &result, &err);
     cli_view_end(&view);
     if (r == CSN_E_INVALID)

@@ -91,7 +91,7 @@ static int run(const cli_command *cmd, int argc, char **argv)
     csn_process *process;
     struct values v = { 0 };
     csn_error err = { 0 };
-    uint32_t number;
+    uint32_t number = 0;
     cli_args args;
     int status = cli_parse(cmd, argc, argv, &v, &args);
 

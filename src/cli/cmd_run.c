@@ -77,8 +77,7 @@ static int run_and_leave(const struct values *v, cli_box *box, csn_process_optio
         cli_note("kept sandbox %s", csn_sandbox_id(sandbox));
     if (v->keep || v->command.detach)
         return status;
-    (void) cli_signal_take(); /* from here on there is only cleaning up */
-    if (csn_sandbox_delete(sandbox, &err) < 0 && csn_sandbox_delete(sandbox, &err) < 0)
+    if (cli_delete(sandbox, &err) < 0)
         return cli_fail(&err, NULL);
     return status;
 }

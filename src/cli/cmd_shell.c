@@ -71,7 +71,7 @@ static int shell_in_new(const struct values *v, cli_box *box)
     if (csn_sandbox_create(engine, &box->o, &sandbox, &err) < 0)
         return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : cli_fail(&err, NULL);
     status = open_shell(engine, sandbox, v, none);
-    if (csn_sandbox_delete(sandbox, &err) < 0 && csn_sandbox_delete(sandbox, &err) < 0)
+    if (cli_delete(sandbox, &err) < 0)
         return cli_fail(&err, NULL);
     return status;
 }

@@ -90,6 +90,17 @@ int cli_cancelled_status(void)
     return 128 + (number ? number : SIGINT);
 }
 
+int cli_delete(csn_sandbox *sandbox, csn_error *err)
+{
+    int r;
+
+    do {
+        (void) cli_signal_take();
+        r = csn_sandbox_delete(sandbox, err);
+    } while (r == CSN_E_CANCELLED);
+    return r;
+}
+
 void csn_engine_auto(csn_engine **engine)
 {
     int saved = errno;

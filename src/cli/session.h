@@ -25,6 +25,9 @@ int cli_signal_pending(void);
 /* After CSN_E_CANCELLED: 128 + the signal that caused it. */
 int cli_cancelled_status(void);
 
+/* Deletes a sandbox even if a signal comes meanwhile: from here on there is only cleaning up. */
+int cli_delete(csn_sandbox *sandbox, csn_error *err);
+
 /* Frees and, being a cleanup, undoes the handlers' knowledge of the engine first. */
 void csn_engine_auto(csn_engine **engine);
 void csn_sandbox_auto(csn_sandbox **sandbox);
