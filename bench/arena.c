@@ -122,8 +122,8 @@ static double arena_of(size_t n)
 {
     csn_candidate *c = calloc(n, sizeof(*c));
     char(*ids)[32] = calloc(n, sizeof(*ids));
-    csn_arena_options o = { .size = sizeof(o),
-                            .run = { .size = sizeof(o.run), .objective = "objective" } };
+    csn_run_options run = { .size = sizeof(run), .objective = "objective" };
+    csn_arena_options o = { .size = sizeof(o), .run = &run };
     csn_arena_result *r = NULL;
     csn_error err = { 0 };
     double start = bench_now_us(), took = -1;

@@ -30,8 +30,7 @@ typedef struct csn_candidate {
     const char *script; /* local file; run by its suffix (.py .js .sh .ts .c …) or its #! line */
     const char *name;   /* shown to people; NULL: the id */
     const char *description; /* NULL: none */
-    const char *const
-        *pip; /* packages installed before the run, NULL at the end; added to the options' */
+    const char *const *pip;  /* packages to install first, NULL at the end; besides the options' */
     const char *setup;       /* shell text run before the script; NULL: the options' */
     const char *const *env;  /* "KEY=value", NULL at the end; added to the options' */
     int64_t timeout_ms;      /* of the script; 0: the options' */
@@ -82,14 +81,12 @@ typedef struct csn_run_options {
     int64_t setup_timeout_ms;    /* 60 s */
     int64_t timeout_ms;          /* 60 s, of the script */
     int64_t artifact_timeout_ms; /* 10 s */
-    int64_t
-        output_bytes; /* kept of what is printed; 0: 10 MiB. The rest is read, counted, dropped */
-    int64_t artifact_bytes; /* largest artifact; 0: 64 MiB */
-    const char *const
-        *env; /* "KEY=value", NULL at the end; nothing else of the caller's reaches the script */
-    const char *const *pip; /* NULL at the end */
-    const char *find_links; /* local directory of wheels; pip then needs no network */
-    const char *setup;      /* shell text; NULL: none */
+    int64_t output_bytes;        /* kept of the output, the rest only counted; 0: 10 MiB */
+    int64_t artifact_bytes;      /* largest artifact; 0: 64 MiB */
+    const char *const *env;      /* "KEY=value", NULL at the end; all it gets of the caller's */
+    const char *const *pip;      /* NULL at the end */
+    const char *find_links;      /* local directory of wheels; pip then needs no network */
+    const char *setup;           /* shell text; NULL: none */
     csn_network network;
     const char *image;    /* NULL: "host" */
     int64_t memory_bytes; /* limits as in csn_sandbox_options */
@@ -161,8 +158,7 @@ typedef struct csn_artifact_check {
     csn_check_kind kind;
     const char *text;
     int64_t count;
-    double
-        points; /* 0: a gate, failing it disqualifies. > 0: worth so many points of the quality */
+    double points; /* 0: a gate. Above: worth so many points of the quality, no gate */
 } csn_artifact_check;
 
 /* "contains:TEXT", "regex:RE", "json-keys:a,b.c", "min-count:N:RE". *ret_check borrows from `text`.
@@ -219,20 +215,19 @@ typedef struct csn_comparison {
 
 typedef struct csn_arena_options {
     size_t size;
-    csn_run_options run;       /* for every candidate; run.artifact_file is not read */
-    const char *artifacts_dir; /* <dir>/<id>/<artifact_name>; NULL: nothing is written */
-    const char *artifact_name; /* NULL: "output.md" */
-    unsigned n_jobs;           /* at a time; 0: all, up to 64 */
-    unsigned n_trials;         /* runs of each candidate; 0: 1 */
-    uint64_t seed;             /* of the order of trials; 0: drawn */
+    const csn_run_options *run; /* of every candidate; its artifact_file is not read */
+    const char *artifacts_dir;  /* <dir>/<id>/<artifact_name>; NULL: nothing is written */
+    const char *artifact_name;  /* NULL: "output.md" */
+    unsigned n_jobs;            /* at a time; 0: all, up to 64 */
+    unsigned n_trials;          /* runs of each candidate; 0: 1 */
+    uint64_t seed;              /* of the order of trials; 0: drawn */
     const csn_artifact_check *checks;
     size_t n_checks;
-    const char
-        *scorer; /* a script (uploaded) or a shell command; the artifact's path is its argument */
+    const char *scorer;        /* script or shell command; its argument: the artifact's path */
     int64_t scorer_timeout_ms; /* 0: 60 s */
     csn_score_fn score;        /* NULL: none */
-    double weight_success, weight_quality,
-        weight_speed; /* all 0: 0.2, 0.6, 0.2; else they sum to 1 */
+    /* They sum to 1; all 0: 0.2, 0.6, 0.2. */
+    double weight_success, weight_quality, weight_speed;
 } csn_arena_options;
 
 typedef struct csn_arena_result {
@@ -244,11 +239,10 @@ typedef struct csn_arena_result {
     char *artifacts_dir;        /* may be NULL */
     char *artifact_name;
     size_t n_candidates;
-    csn_candidate_result *
-        *results;      /* input order; with trials the first successful run, else the first */
-    csn_score *scores; /* input order; with trials means over them */
-    char **names, **descriptions; /* display names; a description may be NULL */
-    int64_t winner;               /* index, or -1 */
+    csn_candidate_result **results; /* input order; with trials the first success, else the first */
+    csn_score *scores;              /* input order; with trials means over them */
+    char **names, **descriptions;   /* display names; a description may be NULL */
+    int64_t winner;                 /* index, or -1 */
     unsigned n_trials, n_jobs;
     uint64_t seed;
     double timeout_seconds;
@@ -265,7 +259,8 @@ typedef struct csn_arena_result {
     char *environment;          /* one line: version, kernel, processors */
 } csn_arena_result;
 
-/* Runs all candidates at once, each in its own sandbox, and scores them. One candidate's failure never touches another.
+/* Runs all candidates at once, each in its own sandbox, and scores them. The elements of `candidates` lie candidates[0].size
+ * bytes apart. One candidate's failure never touches another.
  * Errors: CSN_E_INVALID (duplicate id, weights, a check that doesn't compile …), CSN_E_NO_MEMORY; after one nothing was
  * run. Otherwise CSN_OK and a result, also when everybody failed or the run was cancelled. */
 CSN_API int csn_arena_run(csn_engine *engine, const csn_candidate *candidates, size_t n_candidates,

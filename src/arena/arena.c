@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -39,16 +40,16 @@ static void log_line(csn_job *job, const char *message)
 {
     csn_arena *a = job->owner;
 
-    if (a->o.run.on_log)
-        a->o.run.on_log(job->plan->id, message, a->o.run.user_data);
+    if (a->run.on_log)
+        a->run.on_log(job->plan->id, message, a->run.user_data);
 }
 
 static void tell_state(csn_arena *a, size_t run, csn_run_state state,
                        const csn_candidate_result *result)
 {
-    if (a->o.run.on_state)
-        a->o.run.on_state(a->result->run_candidate[run], a->run_trial[run], state, result,
-                          a->o.run.user_data);
+    if (a->run.on_state)
+        a->run.on_state(a->result->run_candidate[run], a->run_trial[run], state, result,
+                        a->run.user_data);
 }
 
 static void new_state(csn_job *job, csn_run_state state)
@@ -62,10 +63,10 @@ static void save_artifact(csn_arena *a, size_t candidate, csn_candidate_result *
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
     int e = csn_artifact_save(r, a->dirs[candidate], a->o.artifact_name);
 
-    if (e < 0 && a->o.run.on_log) {
+    if (e < 0 && a->run.on_log) {
         csn_buf_printf(&text, "[Warn] Could not save artifact: %s/%s: %s", a->dirs[candidate],
                        a->o.artifact_name, csn_strerror(e));
-        a->o.run.on_log(r->candidate_id, text.data, a->o.run.user_data);
+        a->run.on_log(r->candidate_id, text.data, a->run.user_data);
     }
 }
 
@@ -156,7 +157,7 @@ static bool ask_scorer(csn_arena *a, size_t run)
     csn_list_append(&a->judgements, &j->link);
     if (csn_entry_prepare_scorer(&j->entry, a->o.scorer, r->candidate_id, a->o.artifact_name,
                                  r->artifact_content, r->artifact_len, a->o.scorer_timeout_ms,
-                                 &a->o.run) == 0)
+                                 &a->run) == 0)
         job = csn_job_new(&j->entry.plan, &a->backend, &quiet, a);
     if (!job) {
         a->out_of_memory = true;
@@ -174,7 +175,7 @@ static bool ask_scorer(csn_arena *a, size_t run)
 
 static void ask_caller(csn_arena *a, size_t run, csn_quality *quality)
 {
-    double q = a->o.score(a->result->runs[run], a->o.run.user_data);
+    double q = a->o.score(a->result->runs[run], a->run.user_data);
 
     if (q >= 0 && q <= 100)
         quality->score = q;
@@ -210,8 +211,8 @@ static void took_output(csn_job *job, csn_stream stream, const void *data, size_
 {
     csn_arena *a = job->owner;
 
-    if (a->o.run.on_output)
-        a->o.run.on_output(job->plan->id, stream, data, len, a->o.run.user_data);
+    if (a->run.on_output)
+        a->run.on_output(job->plan->id, stream, data, len, a->run.user_data);
 }
 
 static const csn_job_watch watch = { log_line, new_state, ended, took_output };
@@ -302,16 +303,25 @@ static int make_candidate_dir(csn_arena *a, size_t i, const char *id)
     return path.error;
 }
 
+/* The caller's struct may be shorter or longer than ours. */
+static const csn_candidate *candidate_at(const csn_candidate *list, size_t i)
+{
+    return (const csn_candidate *) (const void *) ((const char *) list + i * list[0].size);
+}
+
 static int prepare_candidates(csn_arena *a, const csn_candidate *list)
 {
+    if (a->o.artifacts_dir)
+        (void) csn_make_dirs(
+            a->o.artifacts_dir); /* each candidate's own directory tells what is wrong */
     for (size_t i = 0; i < a->result->n_candidates; i++) {
+        const csn_candidate *given = candidate_at(list, i);
         csn_candidate c;
         int r;
 
-        if (csn_arena_options_copy(&c, sizeof(c), &list[i], list[i].size, "csn_candidate", NULL) <
-            0)
+        if (csn_arena_options_copy(&c, sizeof(c), given, given->size, "csn_candidate", NULL) < 0)
             return -EINVAL;
-        r = csn_entry_prepare(&a->entries[i], &c, &a->o.run);
+        r = csn_entry_prepare(&a->entries[i], &c, &a->run);
         if (r == 0)
             r = make_candidate_dir(a, i, c.id);
         a->result->names[i] = csn_strdup(c.name ? c.name : c.id);
@@ -373,11 +383,11 @@ static int describe(csn_arena *a)
     char when[CSN_ISO8601_SIZE];
 
     res->timestamp = csn_strdup(csn_iso8601(csn_wall_ms(), when));
-    res->objective = csn_strndup(a->o.run.objective, a->o.run.objective_len);
-    res->objective_len = a->o.run.objective_len;
+    res->objective = csn_strndup(a->run.objective, a->run.objective_len);
+    res->objective_len = a->run.objective_len;
     res->artifact_name = csn_strdup(a->o.artifact_name);
     res->environment = environment_line();
-    res->timeout_seconds = (double) a->o.run.timeout_ms / 1000;
+    res->timeout_seconds = (double) a->run.timeout_ms / 1000;
     memcpy(res->weights, a->rules.weights, sizeof(res->weights));
     if (a->o.artifacts_dir && !(res->artifacts_dir = csn_strdup(a->o.artifacts_dir)))
         return -ENOMEM;
@@ -430,18 +440,21 @@ static int check_weights(csn_arena *a, csn_error *err)
 static int check_ids(const csn_candidate *list, size_t n, csn_error *err)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!list[i].id || !list[i].script || list[i].size < sizeof(size_t))
+        const csn_candidate *c = candidate_at(list, i);
+
+        if (c->size != list[0].size || c->size < offsetof(csn_candidate, name) || !c->id ||
+            !c->script)
             return csn_fail(err, CSN_E_INVALID, "candidate %zu: size, id and script are needed", i);
         for (size_t k = 0; k < i; k++)
-            if (strcmp(list[i].id, list[k].id) == 0)
-                return csn_fail(err, CSN_E_INVALID, "duplicate candidate id '%s'", list[i].id);
+            if (strcmp(c->id, candidate_at(list, k)->id) == 0)
+                return csn_fail(err, CSN_E_INVALID, "duplicate candidate id '%s'", c->id);
     }
     return CSN_OK;
 }
 
 static int check_options(csn_arena *a, const csn_candidate *list, size_t n, csn_error *err)
 {
-    int r = csn_run_options_fill(&a->o.run, err);
+    int r = csn_run_options_fill(&a->run, err);
 
     if (r == CSN_OK)
         r = check_ids(list, n, err);
@@ -495,7 +508,7 @@ static int run_arena(csn_arena *a, csn_engine *engine, const csn_candidate *list
     int r;
 
     choose_numbers(a, n);
-    a->result->fell_back = csn_backend_refusal(&a->o.run) != NULL;
+    a->result->fell_back = csn_backend_refusal(&a->run) != NULL;
     r = allocate(a, n);
     if (r == 0)
         r = prepare_candidates(a, list);
@@ -505,7 +518,7 @@ static int run_arena(csn_arena *a, csn_engine *engine, const csn_candidate *list
     if (csn_backend_open(engine, &a->backend, &a->own_engine, &why) < 0)
         refuse_all(a, &why);
     a->result->execution_mode = a->backend.ops->mode;
-    csn_pump_init(&a->pump, &a->backend, &a->o.run);
+    csn_pump_init(&a->pump, &a->backend, &a->run);
     r = run_all(a);
     if (r == 0)
         r = csn_arena_summarise(a->result);
@@ -522,6 +535,9 @@ int csn_arena_run(csn_engine *engine, const csn_candidate *candidates, size_t n_
                                    "csn_arena_options", err);
 
     csn_list_init(&a.judgements);
+    if (r == CSN_OK)
+        r = csn_arena_options_copy(&a.run, sizeof(a.run), a.o.run, a.o.run ? a.o.run->size : 0,
+                                   "csn_run_options", err);
     if (r == CSN_OK)
         r = check_options(&a, candidates, n_candidates, err);
     if (r < 0) {

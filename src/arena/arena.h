@@ -13,7 +13,8 @@
 #include "stats.h"
 
 typedef struct csn_arena {
-    csn_arena_options o; /* defaults filled in */
+    csn_arena_options o;
+    csn_run_options run; /* o.run with its defaults filled in */
     csn_arena_result *result;
     csn_backend backend;
     csn_engine *own_engine;

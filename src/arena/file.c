@@ -17,8 +17,14 @@
 
 #define FILE_MAX ((size_t) 16 << 20)
 
+/* Where the document's keys go: two structs, one offset. */
+typedef struct settings {
+    csn_arena_options arena;
+    csn_run_options run;
+} settings;
+
 struct csn_arena_file {
-    csn_arena_options options;
+    settings settings;
     csn_candidate *candidates;
     size_t n_candidates;
     csn_artifact_check *checks;
@@ -335,7 +341,7 @@ static int read_check(reader *r, const csn_json *v, csn_artifact_check *check)
 
 static int set_checks(reader *r, const char *key, const csn_json *v, void *to)
 {
-    csn_arena_options *o = to;
+    csn_arena_options *o = &((settings *) to)->arena;
     size_t n = csn_json_count(v);
 
     if (csn_json_type_of(v) != CSN_JSON_ARRAY)
@@ -400,12 +406,12 @@ static int set_candidates(reader *r, const char *key, const csn_json *v, void *t
 }
 
 static const field limit_fields[] = {
-    { "memory", set_limit, offsetof(csn_arena_options, run.memory_bytes) },
-    { "cpu_milli", set_limit, offsetof(csn_arena_options, run.cpu_milli) },
-    { "pids", set_limit, offsetof(csn_arena_options, run.pids) },
-    { "disk", set_limit, offsetof(csn_arena_options, run.disk_bytes) },
-    { "output", set_limit, offsetof(csn_arena_options, run.output_bytes) },
-    { "artifact", set_limit, offsetof(csn_arena_options, run.artifact_bytes) },
+    { "memory", set_limit, offsetof(settings, run.memory_bytes) },
+    { "cpu_milli", set_limit, offsetof(settings, run.cpu_milli) },
+    { "pids", set_limit, offsetof(settings, run.pids) },
+    { "disk", set_limit, offsetof(settings, run.disk_bytes) },
+    { "output", set_limit, offsetof(settings, run.output_bytes) },
+    { "artifact", set_limit, offsetof(settings, run.artifact_bytes) },
 };
 
 static int set_limits(reader *r, const char *key, const csn_json *v, void *to)
@@ -419,32 +425,32 @@ static int set_limits(reader *r, const char *key, const csn_json *v, void *to)
 }
 
 static const field top_fields[] = {
-    { "objective", set_string, offsetof(csn_arena_options, run.objective) },
+    { "objective", set_string, offsetof(settings, run.objective) },
     { "candidates", set_candidates, 0 },
     { "checks", set_checks, 0 },
-    { "scorer", set_scorer, offsetof(csn_arena_options, scorer) },
-    { "weights", set_weights, offsetof(csn_arena_options, weight_success) },
-    { "timeout", set_seconds, offsetof(csn_arena_options, run.timeout_ms) },
-    { "upload_timeout", set_seconds, offsetof(csn_arena_options, run.upload_timeout_ms) },
-    { "setup_timeout", set_seconds, offsetof(csn_arena_options, run.setup_timeout_ms) },
-    { "artifact_timeout", set_seconds, offsetof(csn_arena_options, run.artifact_timeout_ms) },
-    { "scorer_timeout", set_seconds, offsetof(csn_arena_options, scorer_timeout_ms) },
-    { "artifact_name", set_string, offsetof(csn_arena_options, artifact_name) },
-    { "pip", set_strings, offsetof(csn_arena_options, run.pip) },
-    { "find_links", set_path, offsetof(csn_arena_options, run.find_links) },
-    { "setup", set_string, offsetof(csn_arena_options, run.setup) },
-    { "env", set_env, offsetof(csn_arena_options, run.env) },
-    { "net", set_network, offsetof(csn_arena_options, run.network) },
-    { "image", set_string, offsetof(csn_arena_options, run.image) },
+    { "scorer", set_scorer, offsetof(settings, arena.scorer) },
+    { "weights", set_weights, offsetof(settings, arena.weight_success) },
+    { "timeout", set_seconds, offsetof(settings, run.timeout_ms) },
+    { "upload_timeout", set_seconds, offsetof(settings, run.upload_timeout_ms) },
+    { "setup_timeout", set_seconds, offsetof(settings, run.setup_timeout_ms) },
+    { "artifact_timeout", set_seconds, offsetof(settings, run.artifact_timeout_ms) },
+    { "scorer_timeout", set_seconds, offsetof(settings, arena.scorer_timeout_ms) },
+    { "artifact_name", set_string, offsetof(settings, arena.artifact_name) },
+    { "pip", set_strings, offsetof(settings, run.pip) },
+    { "find_links", set_path, offsetof(settings, run.find_links) },
+    { "setup", set_string, offsetof(settings, run.setup) },
+    { "env", set_env, offsetof(settings, run.env) },
+    { "net", set_network, offsetof(settings, run.network) },
+    { "image", set_string, offsetof(settings, run.image) },
     { "limits", set_limits, 0 },
-    { "jobs", set_count, offsetof(csn_arena_options, n_jobs) },
-    { "trials", set_count, offsetof(csn_arena_options, n_trials) },
-    { "seed", set_seed, offsetof(csn_arena_options, seed) },
+    { "jobs", set_count, offsetof(settings, arena.n_jobs) },
+    { "trials", set_count, offsetof(settings, arena.n_trials) },
+    { "seed", set_seed, offsetof(settings, arena.seed) },
 };
 
 static int read_document(reader *r, const csn_json *doc)
 {
-    csn_arena_options *o = &r->file->options;
+    settings *o = &r->file->settings;
 
     if (csn_json_type_of(doc) == CSN_JSON_ARRAY) /* the bare list of the original */
         return set_candidates(r, "candidates", doc, o);
@@ -479,8 +485,9 @@ int csn_arena_file_load(const char *path, csn_arena_file **ret_file, csn_error *
         csn_arena_file_free(r.file);
         return csn_fail(err, CSN_E_NO_MEMORY, "out of memory");
     }
-    r.file->options.size = sizeof(r.file->options);
-    r.file->options.run.size = sizeof(r.file->options.run);
+    r.file->settings.arena.size = sizeof(r.file->settings.arena);
+    r.file->settings.arena.run = &r.file->settings.run;
+    r.file->settings.run.size = sizeof(r.file->settings.run);
     e = read_document(&r, doc);
     if (e < 0) {
         csn_arena_file_free(r.file);
@@ -492,7 +499,7 @@ int csn_arena_file_load(const char *path, csn_arena_file **ret_file, csn_error *
 
 const csn_arena_options *csn_arena_file_options(const csn_arena_file *file)
 {
-    return &file->options;
+    return &file->settings.arena;
 }
 
 const csn_candidate *csn_arena_file_candidates(const csn_arena_file *file, size_t *ret_n)

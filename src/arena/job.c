@@ -10,9 +10,9 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/redact.h"
 #include "base/time.h"
 #include "base/utf8.h"
-#include "base/redact.h"
 
 #define EXEC_GRACE_MS 5000 /* the engine ends a command at its limit; beyond that it is stuck */
 #define SETUP_KEPT    ((size_t) 256 << 10)

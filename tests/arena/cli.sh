@@ -131,7 +131,7 @@ done
 if command -v tmux >/dev/null; then
     t="tmux -S $work/tmux"
     $t -f /dev/null new-session -d -x 80 -y 12 "cd $work; PATH=$PATH CAISSON_STATE=$CAISSON_STATE caisson arena -c one=sleeper.sh -c two=good.py -c three=sleeper.sh x; echo status \$?; sleep 60"
-    screen() { $t capture-pane -p | grep -q -- "$1"; }
+    screen() { $t capture-pane -p 2>/dev/null | grep -q -- "$1"; }
     if until_true 20 screen 'one .* running .* started'; then ok 'live: a line for each with its last words'; else not_ok 'live: a line for each' "$($t capture-pane -p)"; fi
     like 'live: the title counts' "$($t capture-pane -p | head -1)" ' arena · local · * of 3 done*'
     $t resize-window -x 50 -y 5

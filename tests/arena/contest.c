@@ -118,15 +118,19 @@ static void free_arena(void *user)
 const csn_arena_result *run_arena(const csn_candidate *candidates, size_t n, csn_arena_options o)
 {
     csn_arena_result *r = NULL;
+    csn_run_options run = { 0 };
     csn_error err = { 0 };
 
     forget_log();
+    if (o.run)
+        run = *o.run;
+    run.size = sizeof(run);
+    if (!run.objective)
+        run.objective = "do it";
+    if (!run.on_log)
+        run.on_log = keep_log;
     o.size = sizeof(o);
-    o.run.size = sizeof(o.run);
-    if (!o.run.objective)
-        o.run.objective = "do it";
-    if (!o.run.on_log)
-        o.run.on_log = keep_log;
+    o.run = &run;
     if (csn_arena_run(the_engine(), candidates, n, &o, &r, &err) < 0)
         FAIL("run the arena: %s", err.message);
     keep(free_arena, r);

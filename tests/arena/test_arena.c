@@ -129,7 +129,7 @@ TEST(duplicate_ids_bad_weights_and_bad_checks_are_refused_before_anything_runs)
 {
     csn_candidate c[] = { CANDIDATE("a", "x.py"), CANDIDATE("a", "y.py") };
     csn_artifact_check check = { .kind = CSN_CHECK_REGEX, .text = "(" };
-    csn_arena_options o = { .size = sizeof(o), .run = { .size = sizeof(o.run) } };
+    csn_arena_options o = { .size = sizeof(o), .run = NULL };
     csn_arena_result *r = NULL;
 
     FAILS(csn_arena_run(the_engine(), c, 2, &o, &r, err), CSN_E_INVALID);
@@ -237,8 +237,9 @@ TEST(cancelling_kills_cleans_and_marks_the_unfinished)
     OK(csn_cancel_new(&handle, err));
     c[0].script = a_script("q.py", WRITE_OK);
     r = run_arena(c, 12,
-                  (csn_arena_options){
-                      .n_jobs = 4, .run = { .cancel = handle, .on_state = fire_when_running } });
+                  (csn_arena_options){ .n_jobs = 4,
+                                       .run = &(csn_run_options){
+                                           .cancel = handle, .on_state = fire_when_running } });
     CHECK(csn_now_ns() - start < 10 * CSN_NS_PER_S);
     CHECK(r->cancelled);
     for (size_t i = 1; i < 12; i++) {
@@ -407,7 +408,9 @@ TEST(a_clear_difference_is_called_one_and_few_trials_are_not_enough)
         CANDIDATE("fast", a_script("f.sh", "echo a long enough artifact > \"$2\"\n")),
         CANDIDATE("slow", a_script("s.sh", "sleep 0.5; echo a long enough artifact > \"$2\"\n"))
     };
-    csn_arena_options o = { .n_trials = 8, .n_jobs = 2, .run = { .timeout_ms = 2000 } };
+    csn_arena_options o = { .n_trials = 8,
+                            .n_jobs = 2,
+                            .run = &(csn_run_options){ .timeout_ms = 2000 } };
     const csn_arena_result *r = run_arena(c, 2, o);
 
     CHECK_INT(r->winner, 0);
