@@ -275,13 +275,11 @@ static int write_files(struct contest *c, const csn_arena_result *r, int talk)
 static int conclude(struct contest *c, csn_engine *engine, const csn_arena_result *r, int talk)
 {
     csn_error err = { 0 };
-    int status;
 
     if (!c->v.quiet || !c->v.json)
         cli_arena_scores(talk, r);
-    status = write_files(c, r, talk);
-    if (status >= 0)
-        return status;
+    if (write_files(c, r, talk) >= 0)
+        return CLI_ARENA_FAILED; /* what was asked for is not there, whoever won */
     if (c->v.json && csn_arena_report(r, CSN_REPORT_JSON, STDOUT_FILENO, &err) < 0)
         return cli_fail(&err, NULL);
     if (r->cancelled)
