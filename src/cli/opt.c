@@ -42,13 +42,11 @@ int cli_usage(const cli_command *cmd, const char *fmt, ...)
 
 void cli_list_add(cli_list *list, const char *item)
 {
-    const char **items = realloc(list->items, (list->n + 2) * sizeof(*items));
-
-    if (!items)
+    list->items = csn_realloc_array(list->items, list->n + 2, sizeof(*list->items));
+    if (!list->items)
         cli_out_of_memory();
-    items[list->n++] = item;
-    items[list->n] = NULL;
-    list->items = items;
+    list->items[list->n++] = item;
+    list->items[list->n] = NULL;
 }
 
 static bool is_word_of(const char *words, const char *value)
