@@ -87,10 +87,11 @@ typedef struct csn_file_match {
     size_t text_len;
 } csn_file_match;
 typedef void (*csn_match_fn)(const csn_file_match *match, void *user);
-/* Lines below `path` (a file or a directory) that contain `needle`, literally; binary files are passed over. */
+/* Lines below `path` (a file or a directory) that contain `needle`, literally; binary files are passed over, and a file
+ * counts as far as its first zero byte. */
 CSN_API int csn_file_search(csn_sandbox *sandbox, const char *path, const char *needle,
                             uint32_t max_results, csn_match_fn fn, void *user, csn_error *err);
-/* Replaces every `from` by `to` in one regular file, atomically; *ret_n replacements. */
+/* Replaces every `from` by `to` in one regular file of at most 1 GiB, atomically; *ret_n replacements. */
 CSN_API int csn_file_replace(csn_sandbox *sandbox, const char *path, const char *from,
                              const char *to, int64_t *ret_n, csn_error *err);
 

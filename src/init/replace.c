@@ -10,6 +10,8 @@
 #include "init/worker.h"
 
 enum { IN_BYTES = 256 * 1024, OUT_BYTES = 64 * 1024 };
+/* The whole file is written anew, holes too: a sparse terabyte would fill the disk (R35). */
+#define FILE_BYTES_MAX (INT64_C(1) << 30)
 
 static char in[IN_BYTES], out[OUT_BYTES];
 
@@ -128,6 +130,8 @@ static int replace_at(struct replace *p, int dirfd, const char *name)
     if (fd < 0)
         return fd;
     r = fstat(fd, &st) < 0 ? -errno : csn_check_regular(&st);
+    if (r == 0 && st.st_size > FILE_BYTES_MAX)
+        r = -EFBIG;
     if (r == 0 && faccessat(dirfd, name, W_OK, 0) < 0)
         r = -errno; /* renaming over it would pass by its mode */
     if (r == 0)

@@ -124,6 +124,7 @@ static ssize_t digest(struct search *s, size_t len, int is_end)
     return (ssize_t) (len - stop);
 }
 
+/* A zero byte ends the text: with one near the beginning the file is binary, and a hole of a terabyte isn't read (R35). */
 static int search_fd(struct search *s, int fd)
 {
     size_t len = 0;
@@ -135,16 +136,17 @@ static int search_fd(struct search *s, int fd)
         ssize_t n = read(fd, piece + len, sizeof(piece) - len);
         if (n < 0)
             return errno == EINTR ? -EIO : 0; /* unreadable: passed over */
-        len += (size_t) n;
-        if (is_first && memchr(piece, '\0', len < BINARY_LOOK_BYTES ? len : BINARY_LOOK_BYTES))
+        const char *zero = memchr(piece + len, '\0', (size_t) n);
+        if (is_first && zero && zero - piece < BINARY_LOOK_BYTES)
             return 0;
         is_first = 0;
+        len = zero ? (size_t) (zero - piece) : len + (size_t) n;
         if (!csn_is_heard())
             return -EPIPE;
-        n = digest(s, len, n == 0);
+        n = digest(s, len, n == 0 || zero);
         if (n < 0)
             return (int) n;
-        if (n == 0 && len == 0)
+        if (zero || (n == 0 && len == 0))
             return 0;
         len = (size_t) n;
     }
