@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 #define MIB (INT64_C(1) << 20)
 #define GIB (INT64_C(1) << 30)
@@ -112,7 +113,8 @@ static bool is_plain_path(const char *path, bool is_absolute)
 {
     csn_str rest = csn_str_of(path), part;
 
-    if ((path[0] == '/') != is_absolute || strlen(path) >= 4096)
+    if ((path[0] == '/') != is_absolute || strlen(path) >= 4096 ||
+        !csn_utf8_valid(path, strlen(path)))
         return false;
     if (is_absolute)
         rest = csn_str_n(path + 1, strlen(path) - 1);
@@ -138,6 +140,18 @@ static int check_mount(const csn_mount *m, csn_error *err)
     return CSN_OK;
 }
 
+/* The record is JSON: what isn't UTF-8 would come back as something else. */
+static int check_text(const char *const *list, const char *what, csn_error *err)
+{
+    int r = csn_list_check(list, what, err);
+
+    for (size_t i = 0; r >= 0 && list && list[i]; i++)
+        if (!csn_utf8_valid(list[i], strlen(list[i])))
+            r = csn_fail(err, CSN_E_INVALID, "%s '%.*s': its value is not UTF-8", what,
+                         (int) strcspn(list[i], "="), list[i]);
+    return r;
+}
+
 static int check_options(const csn_sandbox_options *o, csn_error *err)
 {
     const int64_t numbers[] = { o->memory_bytes, o->cpu_milli,  o->pids,      o->disk_bytes,
@@ -151,8 +165,8 @@ static int check_options(const csn_sandbox_options *o, csn_error *err)
                         o->name);
     if (o->user && strcmp(o->user, "daytona") != 0 && strcmp(o->user, "root") != 0)
         return csn_fail(err, CSN_E_INVALID, "user '%.64s': 'daytona' and 'root' exist", o->user);
-    if (o->cwd && o->cwd[0] != '/')
-        return csn_fail(err, CSN_E_INVALID, "cwd '%.100s' is not absolute", o->cwd);
+    if (o->cwd && (o->cwd[0] != '/' || !csn_utf8_valid(o->cwd, strlen(o->cwd))))
+        return csn_fail(err, CSN_E_INVALID, "cwd '%.100s' is not absolute, or not UTF-8", o->cwd);
     for (size_t i = 0; i < CSN_COUNT(numbers); i++)
         if (numbers[i] < -1)
             return csn_fail(err, CSN_E_INVALID, "a limit is negative (%lld)",
@@ -170,9 +184,9 @@ static int check_options(const csn_sandbox_options *o, csn_error *err)
     if (o->walls_off)
         return csn_fail(err, CSN_E_INVALID, "walls_off: this is no test build");
 #endif
-    if ((r = csn_list_check(o->env, "environment", err)) < 0)
+    if ((r = check_text(o->env, "environment", err)) < 0)
         return r;
-    return csn_list_check(o->labels, "labels", err);
+    return check_text(o->labels, "labels", err);
 }
 
 static int64_t or_default(int64_t value, int64_t def)

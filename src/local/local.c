@@ -178,6 +178,7 @@ static csn_backend *local_free(csn_backend *backend)
     csn_local_file_cancel_all(local);
     csn_helper_cancel_all(local);
     close_boxes(local);
+    csn_helper_cancel_all(local); /* whose keepers lent their files just before the end */
     csn_local_later_all(local);
     while (local->n_spares > 0)
         csn_close(&local->spares[--local->n_spares].fd), /* all first, then wait for each */

@@ -105,3 +105,22 @@ TEST(root_inside_is_root_inside_only)
               "0\n/root\ndaytona\n");
     CHECK_STR(run(box, .shell = "id -un", .user = "daytona")->out, "daytona\n");
 }
+
+static void note_result(int result, const csn_error *err, void *user)
+{
+    (void) err;
+    *(int *) user = result;
+}
+
+TEST(a_copy_under_way_is_given_up_with_the_engine)
+{
+    csn_sandbox *box = an_ephemeral();
+    int result = 1;
+
+    OK(csn_sandbox_snapshot_start(box, "never", note_result, &result, err));
+    while (count_entries("layers") < 1)
+        OK(csn_engine_dispatch(the_engine(), 100, err));
+    close_the_engine();
+    CHECK(result <= 0); /* told in any case, once */
+    CHECK_INT(count_entries("boxes"), 0);
+}
