@@ -20,7 +20,6 @@
 #include "base/fd.h"
 #include "inside_impl.h"
 #include "keeper.h"
-#include "walls_off.h"
 #include "kern/caps.h"
 #include "kern/missing.h"
 #include "kern/mount.h"
@@ -29,13 +28,14 @@
 #include "kern/seccomp.h"
 #include "kern/spawn.h"
 #include "kern/userns.h"
+#include "walls_off.h"
 
 enum { CONTROL_FD = CSN_KEEPER_FD, SETUP_FD, FIRST_FREE_FD };
 enum {
     FSIZE_SLACK = 1 << 20
 }; /* so that a full disk says ENOSPC before a long file says SIGXFSZ */
 
-static char go_bytes[sizeof(csn_go) + CSN_FRAME_MAX];
+static char plan_bytes[CSN_FRAME_MAX];
 
 void csn_inside_about(csn_inside *in, const char *what)
 {
@@ -88,13 +88,15 @@ static void place_fd(csn_inside *in, uint32_t at, int fd)
 {
     if (at == 0)
         in->image_fd = fd;
+    else if (at == 1 && csn_dev_is_made)
+        in->dev_fd = fd;
     else
         in->trees[in->n_trees++] = fd;
 }
 
 static int receive_fds(csn_inside *in)
 {
-    uint32_t want = 1 + in->go.n_trees;
+    uint32_t want = 1 + (csn_dev_is_made ? 1 : 0) + in->go.n_trees;
 
     for (uint32_t at = 0; at < want;) {
         int fds[CSN_GO_FDS_MAX];
@@ -113,23 +115,27 @@ static int receive_fds(csn_inside *in)
 
 static int receive_plan(csn_inside *in)
 {
-    ssize_t n = csn_recv_fds(in->setup_fd, go_bytes, sizeof(go_bytes), NULL, 0, NULL);
-    csn_unpack u;
+    ssize_t n = csn_recv_fds(in->setup_fd, plan_bytes, sizeof(plan_bytes), NULL, 0, NULL);
+    csn_unpack u = { .data = plan_bytes, .len = n > 0 ? (size_t) n : 0 };
+    int r;
 
-    if (n < 0)
-        return (int) n;
-    if ((size_t) n < sizeof(in->go))
-        return -EPIPE; /* the keeper is gone or gave up */
-    memcpy(&in->go, go_bytes, sizeof(in->go));
-    u = (csn_unpack){ .data = go_bytes + sizeof(in->go), .len = (size_t) n - sizeof(in->go) };
-    if (in->go.n_trees > CSN_TREES_MAX)
-        return -EBADMSG;
-    int r = csn_plan_unpack(&u, &in->plan);
+    if (n <= 0)
+        return n < 0 ? (int) n : -EPIPE; /* the keeper is gone or gave up */
+    r = csn_plan_unpack(&u, &in->plan);
     if (r == 0)
         csn_fault_arm(in->plan.fault_at > CSN_FAULT_INSIDE
                           ? (long) (in->plan.fault_at - CSN_FAULT_INSIDE)
                           : 0);
-    return r < 0 ? r : receive_fds(in);
+    return r;
+}
+
+static int receive_go(csn_inside *in)
+{
+    ssize_t n = csn_recv_fds(in->setup_fd, &in->go, sizeof(in->go), NULL, 0, NULL);
+
+    if (n != (ssize_t) sizeof(in->go))
+        return n < 0 ? (int) n : -EPIPE;
+    return in->go.n_trees > CSN_TREES_MAX ? -EBADMSG : receive_fds(in);
 }
 
 /* From here on everything counts. The cgroup namespace comes after: its root is the group one is in when it is made. */
@@ -195,9 +201,15 @@ static int pivot(csn_inside *in)
     return r < 0 ? r : csn_pivot_into(in->root_fd);
 }
 
+static int forbid_most(csn_inside *in)
+{
+    in->limits_error = csn_userns_limits_zero(in->limits_fd, false);
+    return 0;
+}
+
 static int forbid_nesting(csn_inside *in)
 {
-    return csn_userns_forbid_nested(in->bare_proc_fd);
+    return in->limits_error < 0 ? in->limits_error : csn_userns_limits_zero(in->limits_fd, true);
 }
 
 static int set_rlimits(csn_inside *in)
@@ -303,8 +315,7 @@ static int exec_init(csn_inside *in)
 static const struct inside_step {
     const char *name;
     int (*run)(csn_inside *in);
-    uint32_t
-        wall; /* may be left out when the caller named this wall optional */
+    uint32_t wall; /* may be left out when the caller named this wall optional */
 } steps[] = {
     { "close inherited descriptors", close_inherited, 0 },
     { "start a session", new_session, 0 },
@@ -312,8 +323,10 @@ static const struct inside_step {
     { "bring up loopback", loopback, 0 },
     { "gather devices", csn_inside_gather_nodes, 0 },
     { "mount /proc", csn_inside_mount_proc, 0 },
+    { "forbid most namespaces", forbid_most, 0 },
     { "mask /proc", csn_inside_mask_proc, 0 },
-    { "wait for the plan", receive_plan, 0 }, /* ids are mapped, layers cloned */
+    { "wait for the plan", receive_plan, 0 },
+    { "wait for ids and layers", receive_go, 0 },
     { "gather layers", csn_inside_gather, 0 },
     { "become root of the namespace", become_root, 0 },
     { "make a staging place", csn_inside_stage, 0 },
@@ -363,7 +376,7 @@ _Noreturn void csn_inside_run(int setup_fd, int control_fd)
     in.setup_fd = setup_fd;
     in.control_fd = control_fd;
     in.image_fd = in.stage_fd = in.disk_fd = in.root_fd = in.proc_fd = -1;
-    in.bare_proc_fd = in.watch_proc_fd = -1;
+    in.limits_fd = in.watch_proc_fd = in.dev_fd = -1;
     for (size_t i = 0; i < CSN_NODES; i++)
         in.nodes[i] = -1;
     for (size_t i = 0; i < CSN_TREES_MAX; i++)

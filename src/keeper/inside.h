@@ -5,13 +5,14 @@
 /* The child's half of the setup: from the clone into new namespaces to the exec of init. It may have been cloned before
  * the plan was known, so everything it needs arrives on the setup socket:
  *
- *   keeper → child   csn_go and the packed plan; then descriptors, up to eight per message: init's image and, with
- *                    privilege, the layers in the plan's order; then csn_join and the cgroups' tasks files, which are
- *                    made while the child builds
+ *   keeper → child   the packed plan, at once, so that the child wakes; csn_go, when ids are mapped; descriptors, up to
+ *                    eight per message: init's image and, with privilege, /dev and the layers in the plan's order; last
+ *                    csn_join and the cgroups' tasks files, which are made while the child builds
  *   child → keeper   csn_report FAILED and exit, or BUILT with the descriptors of csn_built_fd
  *
  * The socket is close-on-exec: its end without a FAILED is the exec of init. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -21,7 +22,6 @@ enum {
 };
 
 typedef struct csn_go {
-    uint32_t plan_len;
     uint32_t n_trees;
     uint32_t is_privileged;
     uint32_t has_ids;    /* inside 0 is mapped: the child becomes it to build */
@@ -43,6 +43,10 @@ typedef struct csn_report {
     uint32_t walls_missing;
     char detail[96]; /* what it was about, NUL-terminated; "": nothing to add */
 } csn_report;
+
+/* With privilege the keeper makes /dev itself; it says so before it clones. */
+extern bool csn_dev_is_made;
+int csn_dev_make(int *ret_fd); /* 0 or -errno */
 
 /* Never returns. `setup_fd` and `control_fd` are the child's ends. */
 _Noreturn void csn_inside_run(int setup_fd, int control_fd);

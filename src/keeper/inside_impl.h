@@ -22,11 +22,13 @@ typedef struct csn_inside {
     int stage_fd; /* a tmpfs: layers are attached in it; the upper layers of ephemeral sandboxes live in it */
     int disk_fd;          /* the directory with {root,usr}/{upper,work} */
     int root_fd;          /* the new root */
-    int nodes[CSN_NODES]; /* verified devices, detached */
+    int nodes[CSN_NODES]; /* verified devices, detached; without privilege only */
+    int dev_fd;           /* with privilege: /dev as the keeper made it, detached */
     int proc_fd, watch_proc_fd;
     int mask_error;   /* of the masks: whether it matters is said by the plan */
-    int bare_proc_fd; /* the same procfs without the masks over it, attached nowhere */
+    int limits_fd;    /* /proc/sys/user, from before it became read-only */
     uint32_t missing; /* walls that could not be put up and were named optional */
+    int limits_error; /* of the early part: whether it matters is said by the plan */
     char detail[96];  /* of the step that fails */
 } csn_inside;
 

@@ -50,10 +50,10 @@ static int fill_stdio(void)
 
 static void unset_all(csn_keeper *k)
 {
-    int *const fds[] = { &k->state_fd, &k->place_fd,   &k->box_fd,        &k->lock_fd,
-                         &k->logs_fd,  &k->listen_fd,  &k->init_image_fd, &k->control_fd,
-                         &k->setup_fd, &k->init_pidfd, &k->userns_fd,     &k->netns_fd,
-                         &k->disk_fd,  &k->proc_fd,    &k->slirp_pidfd,
+    int *const fds[] = { &k->state_fd,   &k->place_fd,    &k->box_fd,        &k->lock_fd,
+                         &k->logs_fd,    &k->listen_fd,   &k->init_image_fd, &k->dev_fd,
+                         &k->control_fd, &k->setup_fd,    &k->init_pidfd,    &k->userns_fd,
+                         &k->netns_fd,   &k->disk_fd,     &k->proc_fd,       &k->slirp_pidfd,
                          &k->survey_fd,  &k->survey_pidfd };
 
     for (size_t i = 0; i < CSN_COUNT(fds); i++)
@@ -76,6 +76,7 @@ static void prepare(csn_keeper *k)
         k->is_cloned_early = csn_clone_inside(k, NULL) == CSN_OK;
     if (csn_memfd_sealed("init", csn_init_image, csn_init_image_size, &k->init_image_fd) < 0)
         k->init_image_fd = -1;
+    (void) csn_loop_new(&k->loop); /* tried again with the plan */
 }
 
 /* The plan's strings point into the message, which the next frame overwrites: they get bytes of their own. */
@@ -128,7 +129,7 @@ static void send_ready(csn_keeper *k, csn_client *creator, uint32_t seq)
 /* The loop and what hangs in it. Made before the sandbox: what fails here needs no undoing. */
 static int open_service(csn_keeper *k, csn_client **ret_creator, csn_error *err)
 {
-    int r = csn_loop_new(&k->loop);
+    int r = k->loop ? 0 : csn_loop_new(&k->loop);
 
     if (r == 0)
         r = csn_client_add(k, CSN_KEEPER_FD, true, ret_creator);
@@ -169,8 +170,11 @@ static int run_plan(csn_keeper *k, csn_msg *msg, csn_error *err)
     if (r != CSN_OK)
         return r;
     csn_fault_arm(k->plan.fault_at > 0 && k->plan.fault_at <= 1000 ? (long) k->plan.fault_at : 0);
-    if (k->plan.mode == CSN_PLAN_RUN)
+    if (k->plan.mode == CSN_PLAN_RUN) {
+        if (k->is_cloned_early)
+            (void) csn_forward_plan(k); /* at once: it wakes while we map. Dead: seen soon */
         return run_sandbox(k, msg, err);
+    }
     if (k->is_cloned_early)
         csn_setup_undo(k);
     r = k->plan.mode == CSN_PLAN_COPY ? csn_copy_run(k, msg, err) : csn_remove_run(k, err);

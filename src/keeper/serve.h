@@ -123,8 +123,9 @@ int csn_logs_clear(csn_keeper *k);
 /* --- watch.c: limits that no kernel enforces, timers -------------------------------------------------------------- */
 
 void csn_watch_start(csn_keeper *k);
-void csn_watch_busy(csn_keeper *k); /* a command or file worker was started: sample while any runs */
-bool csn_is_empty(csn_keeper *k);   /* nobody but init */
+void csn_watch_busy(
+    csn_keeper *k);               /* a command or file worker was started: sample while any runs */
+bool csn_is_empty(csn_keeper *k); /* nobody but init */
 int64_t csn_disk_used(csn_keeper *k);
 bool csn_disk_is_full(csn_keeper *k);
 void csn_timers_set(csn_keeper *k);

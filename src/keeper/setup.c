@@ -109,7 +109,13 @@ static int make_child(csn_keeper *k, csn_error *err)
 {
     if (k->is_cloned_early && csn_walls_off(k))
         csn_kill_child(k); /* it was born with all walls */
-    return k->is_cloned_early ? CSN_OK : csn_clone_inside(k, err);
+    if (k->is_cloned_early)
+        return CSN_OK; /* and has the plan */
+    int r = csn_clone_inside(k, err);
+    if (r != CSN_OK)
+        return r;
+    r = csn_forward_plan(k);
+    return r < 0 ? csn_fail_sys(err, r, "hand the plan to the child") : CSN_OK;
 }
 
 /* On v2 a process is best born in its group; on v1 the child joins late, so the groups are made while it builds. */
@@ -137,8 +143,7 @@ static const struct step {
     { "make cgroups (v2)", make_groups_early, NULL },
     { "clone", make_child, csn_kill_child },
     { "map ids", csn_ids_map, NULL },
-    { "hand over layers and plan", csn_start_child,
-      NULL }, /* from here on the child builds beside us */
+    { "hand over layers", csn_start_child, NULL }, /* from here on the child builds beside us */
     { "lower the OOM rank", csn_ids_rank, NULL },
     { "make cgroups (v1)", make_groups_late, NULL },
     { "let the child join", csn_let_join,

@@ -39,6 +39,7 @@ int csn_layers_clone(csn_keeper *k, int *trees, uint32_t *ret_n, uint64_t layers
 uint64_t csn_layers_with_usr(const csn_keeper *k);
 
 /* start.c */
+int csn_forward_plan(csn_keeper *k);                /* wakes the child: 0 or -errno */
 int csn_start_child(csn_keeper *k, csn_error *err); /* hands over the plan and the layers */
 int csn_let_join(csn_keeper *k, csn_error *err);    /* and last the cgroups */
 int csn_await_init(csn_keeper *k, csn_error *err);

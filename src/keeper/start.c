@@ -46,6 +46,7 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
     int setup[2] = { -1, -1 }, control[2] = { -1, -1 };
     int r = make_pair(setup);
 
+    csn_dev_is_made = geteuid() == 0; /* then its plan brings a range of ids */
 #ifdef CSN_TEST_HOOKS
     csn_walls_down = k->plan.walls_off;
 #endif
@@ -65,20 +66,15 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
     k->init_pid = pid;
     k->setup_fd = setup[0];
     k->control_fd = control[0];
-    return CSN_OK;
+    r = csn_dev_is_made ? csn_dev_make(&k->dev_fd) : 0;
+    return r < 0 ? csn_fail_sys(err, r, "make /dev") : CSN_OK;
 }
 
 /* --- handing over ------------------------------------------------------------------------------------------------ */
 
-static int send_go(csn_keeper *k, const csn_go *go)
+int csn_forward_plan(csn_keeper *k)
 {
-    struct iovec iov[2] = {
-        { (void *) (uintptr_t) go, sizeof(*go) },
-        { k->plan_bytes, k->plan_len },
-    };
-    struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
-
-    return sendmsg(k->setup_fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+    return csn_send_fds(k->setup_fd, k->plan_bytes, k->plan_len, NULL, 0);
 }
 
 static int send_descriptors(csn_keeper *k, const int *fds, size_t n)
@@ -110,9 +106,8 @@ int csn_let_join(csn_keeper *k, csn_error *err)
 
 int csn_start_child(csn_keeper *k, csn_error *err)
 {
-    int fds[1 + CSN_TREES_MAX], *trees = fds + 1;
+    int fds[2 + CSN_TREES_MAX], *trees = fds + (k->dev_fd >= 0 ? 2 : 1);
     csn_go go = {
-        .plan_len = (uint32_t) k->plan_len,
         .is_privileged = k->is_privileged,
         .has_ids = k->is_privileged || k->plan.flags & CSN_PLAN_ROOT_INSIDE,
         .wants_proc = csn_needs_proc(k),
@@ -121,18 +116,20 @@ int csn_start_child(csn_keeper *k, csn_error *err)
     int r = CSN_OK;
 
     fds[0] = k->init_image_fd;
+    fds[1] = k->dev_fd;
     for (size_t i = 0; i < CSN_TREES_MAX; i++)
         trees[i] = -1;
     if (k->is_privileged)
         r = csn_layers_clone(k, trees, &go.n_trees, go.layers_with_usr, err);
     if (r == CSN_OK) {
-        int e = send_go(k, &go);
+        int e = csn_send_fds(k->setup_fd, &go, sizeof(go), NULL, 0);
         if (e == 0)
-            e = send_descriptors(k, fds, 1 + go.n_trees);
+            e = send_descriptors(k, fds, (size_t) (trees - fds) + go.n_trees);
         if (e < 0)
             r = csn_fail_sys(err, e, "hand the plan to the child");
     }
     csn_close_many(trees, CSN_TREES_MAX);
+    csn_close(&k->dev_fd);
     return r;
 }
 
@@ -247,5 +244,6 @@ void csn_kill_child(csn_keeper *k)
     csn_close(&k->setup_fd);
     csn_close(&k->control_fd);
     csn_close(&k->proc_fd);
+    csn_close(&k->dev_fd);
     k->is_cloned_early = false;
 }

@@ -16,14 +16,14 @@ enum { ENTRIES_DEFAULT = 1000000 };
 
 static _Noreturn void measure(csn_keeper *k, int out)
 {
-    uint64_t max =
-        k->plan.disk_inodes > 0 ? (uint64_t) k->plan.disk_inodes * 2 : ENTRIES_DEFAULT;
+    uint64_t max = k->plan.disk_inodes > 0 ? (uint64_t) k->plan.disk_inodes * 2 : ENTRIES_DEFAULT;
     csn_disk_usage usage;
 
     /* Our capabilities are gone; over the sandbox's files its own user namespace gives them back. */
     if (setns(k->userns_fd, CLONE_NEWUSER) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
         _exit(1);
-    if (csn_watch_disk(k->disk_fd, max, &usage) < 0 || csn_write_all(out, &usage, sizeof(usage)) < 0)
+    if (csn_watch_disk(k->disk_fd, max, &usage) < 0 ||
+        csn_write_all(out, &usage, sizeof(usage)) < 0)
         _exit(1);
     _exit(0);
 }

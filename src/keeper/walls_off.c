@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "kern/mount.h"
 #include "keeper.h"
+#include "kern/mount.h"
+#include "kern/userns.h"
 
 uint32_t csn_walls_down;
 
@@ -32,7 +33,7 @@ static int bare_proc(csn_inside *in)
 
     if (r == 0)
         r = csn_mount_attach(in->proc_fd, host, "proc", CSN_TARGET_EXISTING);
-    return r < 0 ? r : csn_tree_clone(in->proc_fd, "", false, &in->bare_proc_fd);
+    return r < 0 ? r : csn_userns_limits_open(in->proc_fd, &in->limits_fd);
 }
 
 static int place_bare_proc(csn_inside *in)
@@ -116,6 +117,7 @@ static const struct {
     { "set the host name", CSN_WALL_NAMESPACES, nothing }, /* it is the host's */
     { "make a cgroup namespace", CSN_WALL_NAMESPACES, nothing },
     /* Without a user namespace of its own it would be forbidden to the whole host. */
+    { "forbid most namespaces", CSN_WALL_NO_NESTING | CSN_WALL_USERNS, nothing },
     { "forbid nested namespaces", CSN_WALL_NO_NESTING | CSN_WALL_USERNS, nothing },
     { "set rlimits", CSN_WALL_RLIMITS, nothing },
     { "apply landlock", CSN_WALL_LANDLOCK, nothing },

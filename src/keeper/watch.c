@@ -18,7 +18,7 @@ enum {
     WATCH_EXTRA = 64,      /* processes looked at beyond the limit */
     DISK_MIN_MS = 200,
     DISK_MAX_MS = 5000,
-    DISK_SHARE = 20, /* a walk may take a twentieth of the time */
+    DISK_SHARE = 20,     /* a walk may take a twentieth of the time */
     PARTIAL_ROUNDS = 20, /* measurements that did not see everything, in a row */
     FULL_BYTES = 64 << 10,
 };

@@ -104,20 +104,43 @@ static int write_zero(int dir_fd, const char *name)
     return n < 0 ? (int) n : 0;
 }
 
-int csn_userns_forbid_nested(int proc_fd)
+int csn_userns_limits_open(int proc_fd, int *ret_fd)
 {
-    static const char *const files[] = {
-        "max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces",    "max_net_namespaces",
-        "max_ipc_namespaces",  "max_uts_namespaces", "max_cgroup_namespaces", "max_time_namespaces",
-    };
-    csn_auto(fd) int own = -1, dir = -1;
+    csn_auto(fd) int own = -1;
     int r = proc_fd >= 0 ? csn_proc_verify(proc_fd) : open_proc(&own);
 
-    if (r == 0)
-        r = open_in_proc(proc_fd >= 0 ? proc_fd : own, "sys/user", O_PATH | O_DIRECTORY, &dir);
-    for (size_t i = 0; r == 0 && i < CSN_COUNT(files); i++)
-        r = write_zero(dir, files[i]);
+    return r < 0 ? r
+                 : open_in_proc(proc_fd >= 0 ? proc_fd : own, "sys/user", O_PATH | O_DIRECTORY,
+                                ret_fd);
+}
+
+int csn_userns_limits_zero(int limits_fd, bool is_last)
+{
+    static const struct {
+        const char *file;
+        bool is_last;
+    } kinds[] = {
+        { "max_user_namespaces", false },  { "max_pid_namespaces", false },
+        { "max_net_namespaces", false },   { "max_ipc_namespaces", false },
+        { "max_uts_namespaces", false },   { "max_time_namespaces", false },
+        { "max_cgroup_namespaces", true }, { "max_mnt_namespaces", true },
+    };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(kinds); i++)
+        if (kinds[i].is_last == is_last)
+            r = write_zero(limits_fd, kinds[i].file);
     return r;
+}
+
+int csn_userns_forbid_nested(int proc_fd)
+{
+    csn_auto(fd) int dir = -1;
+    int r = csn_userns_limits_open(proc_fd, &dir);
+
+    if (r == 0)
+        r = csn_userns_limits_zero(dir, false);
+    return r < 0 ? r : csn_userns_limits_zero(dir, true);
 }
 
 static int open_userns(pid_t pid, int *ret_fd)

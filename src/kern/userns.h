@@ -40,6 +40,12 @@ bool csn_userns_have_helpers(void);
  * detached mount will do; it is verified), or -1 for /proc. */
 int csn_userns_forbid_nested(int proc_fd);
 
+/* The same in parts, for a child that still builds its root: cloning a mount takes a mount namespace,
+ * so that kind, and cgroup namespaces, can only go last. *ret_fd is /proc/sys/user of that procfs and
+ * stays writable when something is mounted over it later. */
+int csn_userns_limits_open(int proc_fd, int *ret_fd);
+int csn_userns_limits_zero(int limits_fd, bool is_last);
+
 /* A descriptor of a user namespace with these maps that nobody lives in, for csn_tree_idmap().
  * Costs a short-lived child. */
 int csn_userns_make(const csn_idmap *uids, size_t n_uids, const csn_idmap *gids, size_t n_gids,
