@@ -8,6 +8,7 @@
 #include "out.h"
 #include "session.h"
 #include "table.h"
+#include "volume_look.h"
 
 struct values {
     int json, quiet, force;
@@ -233,11 +234,12 @@ static const cli_command rm = {
     .run = run_rm,
 };
 
-static const cli_command *const subs[] = { &create, &ls, &inspect, &rm, NULL };
+static const cli_command *const subs[] = { &create,         &ls, &inspect, &cli_volume_tree,
+                                           &cli_volume_cat, &rm, NULL };
 
 const cli_command cli_cmd_volume = {
     .name = "volume",
-    .summary = "Durable directories: create, ls, inspect, rm",
+    .summary = "Durable directories: create, ls, inspect, tree, cat, rm",
     .usage = "volume SUBCOMMAND …",
     .subs = subs,
     .run = cli_run_sub,

@@ -10,7 +10,8 @@ extern const cli_command cli_cmd_start, cli_cmd_stop, cli_cmd_rm, cli_cmd_cp;
 extern const cli_command cli_cmd_fork, cli_cmd_snapshot, cli_cmd_image, cli_cmd_volume;
 extern const cli_command cli_cmd_gc, cli_cmd_doctor, cli_cmd_version, cli_cmd_completion;
 extern const cli_command cli_cmd_arena, cli_cmd_candidate;
-extern const cli_command cli_cmd_blocks;
+extern const cli_command cli_cmd_blocks, cli_cmd_interp, cli_cmd_rlm, cli_cmd_session;
+extern const cli_command cli_cmd_smoke, cli_cmd_diagnose;
 extern const cli_command cli_cmd_help;
 
 /* The table in main.c, for help and completion. */

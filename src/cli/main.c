@@ -11,7 +11,8 @@
 
 const cli_command *const cli_commands[] = {
     &cli_cmd_run,       &cli_cmd_create,   &cli_cmd_exec,       &cli_cmd_shell,   &cli_cmd_arena,
-    &cli_cmd_candidate, &cli_cmd_blocks,   &cli_cmd_ls,         &cli_cmd_inspect, &cli_cmd_logs,
+    &cli_cmd_candidate, &cli_cmd_blocks,   &cli_cmd_interp,     &cli_cmd_rlm,     &cli_cmd_session,
+    &cli_cmd_smoke,     &cli_cmd_diagnose, &cli_cmd_ls,         &cli_cmd_inspect, &cli_cmd_logs,
     &cli_cmd_stats,     &cli_cmd_cp,       &cli_cmd_start,      &cli_cmd_stop,    &cli_cmd_rm,
     &cli_cmd_fork,      &cli_cmd_snapshot, &cli_cmd_image,      &cli_cmd_volume,  &cli_cmd_gc,
     &cli_cmd_doctor,    &cli_cmd_version,  &cli_cmd_completion, &cli_cmd_help,    NULL,

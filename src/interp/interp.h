@@ -93,7 +93,9 @@ struct csn_interp {
     char *remembered_box, *remembered_workspace; /* imported */
     int64_t remembered_process;
     char *remembered_volume;
-    int lock_fd; /* of a kept session: one program at a time */
+    int64_t ms_create, ms_clone, ms_context,
+        ms_driver; /* how long the steps of the last start took */
+    int lock_fd;   /* of a kept session: one program at a time */
 
     csn_process *process;
     csn_watch *watch;

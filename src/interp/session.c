@@ -222,23 +222,37 @@ static int take_sources(csn_interp *i, csn_error *err)
     return r < 0 || !i->workspace ? csn_fail_sys(err, -ENOMEM, "remember the sources") : CSN_OK;
 }
 
+/* Milliseconds since *t, which moves on. */
+static int64_t since(int64_t *t)
+{
+    int64_t now = csn_now_ns(), ms = (now - *t) / CSN_NS_PER_MS;
+
+    *t = now;
+    return ms;
+}
+
 static int stage(csn_interp *i, csn_error *err)
 {
     int r = take_sources(i, err);
+    int64_t t = csn_now_ns();
 
     if (r >= 0)
         r = csn_stage_repo(i, err);
+    i->ms_clone = since(&t);
     if (r >= 0)
         r = csn_stage_context(i, err);
+    i->ms_context = since(&t);
     return r;
 }
 
 static int create(csn_interp *i, const char *transition, csn_error *err)
 {
+    int64_t t = csn_now_ns();
     int r = make_volume(i, err);
 
     if (r >= 0)
         r = create_box(i, err);
+    i->ms_create = since(&t);
     if (r < 0) {
         csn_note_failure(i, "sandbox_create_clone_error", "sandbox_create");
         return csn_fail_in(err, r, "sandbox creation failed");
@@ -248,8 +262,10 @@ static int create(csn_interp *i, const char *transition, csn_error *err)
     r = csn_session_lock(i, err);
     if (r >= 0)
         r = stage(i, err);
+    t = csn_now_ns();
     if (r >= 0)
         r = csn_worker_start(i, err);
+    i->ms_driver = since(&t);
     if (r < 0) {
         csn_session_drop(i, true);
         return r;

@@ -54,18 +54,17 @@ static int phase_of(const struct smoke *s)
 
 static void start(struct smoke *s)
 {
-    int64_t t = csn_now_ns();
     csn_error err = { 0 };
+    int r = csn_interp_start(s->i, &err);
 
-    if (csn_interp_start(s->i, &err) < 0) {
-        int phase = phase_of(s);
-
-        s->ms[phase] = (csn_now_ns() - t) / CSN_NS_PER_MS;
-        fail(s, phase, err.message);
+    s->ms[SANDBOX_CREATE] = s->i->ms_create;
+    s->ms[REPO_CLONE] = s->i->ms_clone;
+    s->ms[DRIVER_START] = s->i->ms_driver;
+    if (r < 0) {
+        fail(s, phase_of(s), err.message);
         return;
     }
     s->is_started = true;
-    s->ms[SANDBOX_CREATE] = (csn_now_ns() - t) / CSN_NS_PER_MS;
     (void) snprintf(s->sandbox_id, sizeof(s->sandbox_id), "%s", csn_interp_sandbox_id(s->i));
     csn_buf_puts(&s->workspace, csn_interp_workspace(s->i));
 }
@@ -131,6 +130,8 @@ static void put_report(const struct smoke *s, csn_buf *out)
     csn_jw_begin_object(&w);
     for (int k = 0; k < N_PHASES; k++)
         csn_jw_kint(&w, phases[k], s->ms[k]);
+    if (s->i)
+        csn_jw_kint(&w, "context_stage", s->i->ms_context);
     csn_jw_end_object(&w);
     csn_jw_kstr(&w, "error_message", is_good ? NULL : s->message.data);
     csn_jw_end_object(&w);
