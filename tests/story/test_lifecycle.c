@@ -406,3 +406,75 @@ TEST(the_doctor_starts_a_real_sandbox)
     CHECK(n > 5);
     CHECK_INT(count_entries("boxes"), 0);
 }
+
+TEST(an_interrupted_create_leaves_nothing)
+{
+    csn_sandbox_options o = { .size = sizeof(o), .is_ephemeral = 1, .name = "half" };
+    csn_sandbox *box = NULL;
+
+    csn_engine_interrupt(the_engine());
+    FAILS(csn_sandbox_create(the_engine(), &o, &box, err), CSN_E_CANCELLED);
+    CHECK(box == NULL);
+    close_the_engine();
+    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_entries("names"), 0);
+    CHECK_INT(count_entries("ids"), 0);
+}
+
+/* A whole life, again and again; every engine that is opened sweeps. */
+static void live_and_sweep(void)
+{
+    for (int i = 0; i < 6; i++) {
+        csn_engine_options eo = { .size = sizeof(eo),
+                                  .state_dir = the_state(),
+                                  .libexec_dir = getenv("CSN_BUILD") };
+        csn_sandbox_options so = { .size = sizeof(so), .is_ephemeral = i % 2 };
+        csn_engine *e = NULL;
+        csn_sandbox *box = NULL;
+        csn_error err = { 0 };
+        if (csn_engine_open(&eo, &e, &err) < 0 || csn_sandbox_create(e, &so, &box, &err) < 0 ||
+            csn_engine_gc(e, NULL, &err) < 0 || csn_sandbox_delete(box, &err) < 0) {
+            csn_test_note("%s", err.message);
+            _exit(1);
+        }
+        csn_sandbox_free(box);
+        csn_engine_free(e);
+    }
+    _exit(0);
+}
+
+TEST_TIMEOUT(engines_that_create_and_engines_that_sweep_do_not_disturb_each_other, 120)
+{
+    pid_t children[4];
+    int status;
+
+    the_state();
+    for (int i = 0; i < 4; i++) {
+        children[i] = fork();
+        if (children[i] == 0)
+            live_and_sweep();
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK(waitpid(children[i], &status, 0) == children[i]);
+        CHECK_INT(status, 0);
+    }
+    the_engine();
+    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_entries("ids"), 0);
+}
+
+TEST(an_idle_sandbox_stops_and_starts_again)
+{
+    csn_sandbox *box = a_sandbox(.is_detached = 1, .idle_stop_ms = 300);
+    csn_sandbox_info info = { 0 };
+
+    CHECK_STR(ending(sh(box, "echo kept > f")), "exit 0");
+    for (int i = 0; i < 1000 && info.state != CSN_STATE_STOPPED; i++) {
+        OK(csn_engine_dispatch(the_engine(), 20, err)); /* no question to the keeper: that would keep it awake */
+        OK(csn_sandbox_inspect(box, &info, err));
+    }
+    CHECK_INT(info.state, CSN_STATE_STOPPED);
+    OK(csn_sandbox_start(box, err));
+    CHECK_STR(sh(box, "cat f")->out, "kept\n");
+    OK(csn_sandbox_delete(box, err));
+}
