@@ -20,6 +20,7 @@ fi
 leave()
 {
     caisson rm --all -q >/dev/null 2>&1
+    run=$(readlink "$CAISSON_STATE/run" 2>/dev/null) && rm -rf "$run" # what the state has in memory
     rm -rf "$CAISSON_STATE"
 }
 trap leave EXIT

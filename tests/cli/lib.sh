@@ -13,6 +13,7 @@ failed=0
 finish()
 {
     caisson rm --all -q >/dev/null 2>&1
+    run=$(readlink "$CAISSON_STATE/run" 2>/dev/null) && rm -rf "$run" # what the state has in memory
     cd / && rm -rf "$work"
     [ "$failed" -eq 0 ]
 }

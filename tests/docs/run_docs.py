@@ -96,6 +96,9 @@ def run(script, build):
         err += b"\n(killed: it took too long)"
     subprocess.run([f"{build}/caisson", "rm", "--all", "-q"], env=env, check=False,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    in_memory = os.path.join(where, "state", "run")
+    if os.path.islink(in_memory):
+        shutil.rmtree(os.readlink(in_memory), ignore_errors=True)
     shutil.rmtree(where, ignore_errors=True)
     return child.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
