@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filters by number are per ABI: the other doors must be shut (R17). */
-#include "attack.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 #ifdef __x86_64__
 /* Runs `fn` in a child; killed by the filter means contained. */

@@ -35,15 +35,17 @@ enum {
 };
 
 enum { /* attack.needs */
-    NEEDS_ROOT_ENGINE = 1, /* the walls-off half needs a privileged engine; the walls-on half runs everywhere */
-    NEEDS_CANARY = 2,      /* gets the host's canaries as arguments: see `canary` below */
-    SPOILS_SANDBOX = 4,    /* when it succeeds its sandbox is of no use to the next attempt */
+       NEEDS_ROOT_ENGINE =
+           1, /* the walls-off half needs a privileged engine; the walls-on half runs everywhere */
+       NEEDS_CANARY = 2,   /* gets the host's canaries as arguments: see `canary` below */
+       SPOILS_SANDBOX = 4, /* when it succeeds its sandbox is of no use to the next attempt */
 };
 
 struct attack {
     const char *name;
     const char *requirement; /* "R13", with a CVE where there is one */
-    uint32_t walls;          /* each stops it by itself; all are switched off for the second half. 0: what stops it can't
+    uint32_t
+        walls; /* each stops it by itself; all are switched off for the second half. 0: what stops it can't
                               * be switched off, so it counts only as contained */
     uint32_t needs;
     enum verdict (*run)(const struct attack *self);
@@ -60,12 +62,14 @@ struct canary {
     const char *host_socket; /* a UNIX socket in the same directory, on which the host listens */
     const char *abstract;    /* name of an abstract socket on which the host listens */
     int tcp_port;            /* on which the host listens on 127.0.0.1 */
-    long host_net, host_ipc, host_uts, host_pid, host_mnt, host_user, host_cgroup, host_time; /* namespace inodes */
+    long host_net, host_ipc, host_uts, host_pid, host_mnt, host_user, host_cgroup,
+        host_time; /* namespace inodes */
 };
 extern struct canary canary;
 
-extern const struct attack attacks_calls[], attacks_nesting[], attacks_sockets[], attacks_terminal[], attacks_proc[],
-    attacks_dev[], attacks_root[], attacks_init[], attacks_identity[], attacks_limits[], attacks_abi[], attacks_reach[];
+extern const struct attack attacks_calls[], attacks_nesting[], attacks_sockets[],
+    attacks_terminal[], attacks_proc[], attacks_dev[], attacks_root[], attacks_init[],
+    attacks_identity[], attacks_limits[], attacks_abi[], attacks_reach[];
 
 /* True when a call with these arguments is answered by the filter or the missing capability: -1 with EPERM, ENOSYS,
  * EACCES or EAFNOSUPPORT. Anything else reached code that sandboxed code must not reach. */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attack.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,11 +7,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attack.h"
+
 struct canary canary;
 
 static const struct attack *const groups[] = {
-    attacks_calls,    attacks_nesting, attacks_sockets,  attacks_terminal, attacks_proc, attacks_dev,
-    attacks_root,     attacks_init,    attacks_identity, attacks_limits,   attacks_abi,  attacks_reach,
+    attacks_calls, attacks_nesting, attacks_sockets,  attacks_terminal, attacks_proc, attacks_dev,
+    attacks_root,  attacks_init,    attacks_identity, attacks_limits,   attacks_abi,  attacks_reach,
 };
 
 long call(long number, long a, long b, long c, long d, long e, long f)
@@ -57,8 +57,9 @@ static void take_canary(const char *word)
         const char *key;
         long *number;
     } numbers[] = {
-        { "net=", &canary.host_net },   { "ipc=", &canary.host_ipc },       { "uts=", &canary.host_uts },
-        { "pid=", &canary.host_pid },   { "mnt=", &canary.host_mnt },       { "user=", &canary.host_user },
+        { "net=", &canary.host_net },   { "ipc=", &canary.host_ipc },
+        { "uts=", &canary.host_uts },   { "pid=", &canary.host_pid },
+        { "mnt=", &canary.host_mnt },   { "user=", &canary.host_user },
         { "time=", &canary.host_time }, { "cgroup=", &canary.host_cgroup },
     };
 
@@ -85,7 +86,8 @@ int main(int argc, char **argv)
     for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
         for (const struct attack *a = groups[g]; a->name; a++) {
             if (argc == 2 && strcmp(argv[1], "list") == 0)
-                printf("%s\t%s\t%u\t%u\t%s\n", a->name, a->requirement, a->walls, a->needs, a->host ? a->host : "-");
+                printf("%s\t%s\t%u\t%u\t%s\n", a->name, a->requirement, a->walls, a->needs,
+                       a->host ? a->host : "-");
             else if (argc >= 3 && strcmp(argv[1], "run") == 0 && strcmp(argv[2], a->name) == 0)
                 return (int) a->run(a);
         }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that sandboxed code has no business making (section 4 of the requirements). Arguments are chosen so that the
  * kernel, once reached with all capabilities, answers something other than EPERM: the walls-off half needs that. */
-#include "attack.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +10,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 static enum verdict try_call(const struct attack *self)
 {
@@ -29,7 +29,8 @@ static enum verdict mount_tmpfs(const struct attack *self)
 static enum verdict remount_root(const struct attack *self)
 {
     (void) self;
-    return refused(call(SYS_mount, (long) "none", (long) "/usr", 0, 0x20 /* MS_REMOUNT */ | 0x1000, 0, 0));
+    return refused(
+        call(SYS_mount, (long) "none", (long) "/usr", 0, 0x20 /* MS_REMOUNT */ | 0x1000, 0, 0));
 }
 
 static enum verdict fsopen_tmpfs(const struct attack *self)
@@ -41,7 +42,8 @@ static enum verdict fsopen_tmpfs(const struct attack *self)
 static enum verdict open_tree_clone(const struct attack *self)
 {
     (void) self;
-    return refused(call(428, AT_FDCWD, (long) "/usr", 1 /* OPEN_TREE_CLONE */ | O_CLOEXEC, 0, 0, 0));
+    return refused(
+        call(428, AT_FDCWD, (long) "/usr", 1 /* OPEN_TREE_CLONE */ | O_CLOEXEC, 0, 0, 0));
 }
 
 static enum verdict chroot_up(const struct attack *self)
@@ -70,9 +72,11 @@ static enum verdict handle_open(const struct attack *self)
         unsigned char handle[64];
     } h = { .bytes = 64 };
     int mount_id;
-    if (call(SYS_name_to_handle_at, AT_FDCWD, (long) "/usr/bin", (long) &h, (long) &mount_id, 0, 0) < 0 &&
+    if (call(SYS_name_to_handle_at, AT_FDCWD, (long) "/usr/bin", (long) &h, (long) &mount_id, 0,
+             0) < 0 &&
         errno == EOPNOTSUPP)
-        h.bytes = 8; /* an overlay without export support: any handle does, the call is what counts */
+        h.bytes =
+            8; /* an overlay without export support: any handle does, the call is what counts */
     return refused(call(SYS_open_by_handle_at, AT_FDCWD, (long) &h, O_RDONLY, 0, 0, 0));
 }
 
@@ -203,20 +207,38 @@ static enum verdict limit_another(const struct attack *self)
     return refused(r);
 }
 
-#define PLAIN(name, number, a, b, c) { name, "R14", W_SECCOMP, 0, try_call, { number, a, b, c }, NULL }
-#define CAPABLE(name, number, a, b, c) { name, "R14", W_SECCOMP | W_CAPS, 0, try_call, { number, a, b, c }, NULL }
+#define PLAIN(name, number, a, b, c) \
+    { \
+        name, "R14", W_SECCOMP, 0, try_call, { number, a, b, c }, NULL \
+    }
+#define CAPABLE(name, number, a, b, c) \
+    { \
+        name, "R14", W_SECCOMP | W_CAPS, 0, try_call, { number, a, b, c }, NULL \
+    }
 /* The kernel wants the capability in the initial user namespace: only a wall-less root engine gets past it. */
 #define OF_HOST W_SECCOMP | W_CAPS | W_USERNS, NEEDS_ROOT_ENGINE
-#define HOSTROOT(name, number, a, b, c, host) { name, "R14", OF_HOST, try_call, { number, a, b, c }, host }
+#define HOSTROOT(name, number, a, b, c, host) \
+    { \
+        name, "R14", OF_HOST, try_call, { number, a, b, c }, host \
+    }
 #define NODE(name, type, major, minor) \
-    { "mknod_" name, "R9", W_LANDLOCK | OF_HOST, make_node, { type, ((major) << 8) | (minor) }, NULL }
+    { \
+        "mknod_" name, "R9", W_LANDLOCK | OF_HOST, make_node, { type, ((major) << 8) | (minor) }, \
+            NULL \
+    }
 
 const struct attack attacks_calls[] = {
     { "mount_tmpfs", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, mount_tmpfs, { 0 }, NULL },
     { "remount_usr_writable", "R6", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, remount_root, { 0 }, NULL },
     { "pivot_root", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, SPOILS_SANDBOX, pivot, { 0 }, NULL },
     /* MNT_EXPIRE: marks, takes nothing away */
-    { "umount2", "R14", W_SECCOMP | W_CAPS | W_LANDLOCK, 0, try_call, { SYS_umount2, (long) "/tmp", 4 }, NULL },
+    { "umount2",
+      "R14",
+      W_SECCOMP | W_CAPS | W_LANDLOCK,
+      0,
+      try_call,
+      { SYS_umount2, (long) "/tmp", 4 },
+      NULL },
     { "fsopen", "R14", W_SECCOMP | W_CAPS, 0, fsopen_tmpfs, { 0 }, NULL },
     { "open_tree_clone", "R14", W_SECCOMP | W_CAPS, 0, open_tree_clone, { 0 }, NULL },
     { "chroot", "R14", W_SECCOMP | W_CAPS, 0, chroot_up, { 0 }, NULL },
@@ -229,8 +251,20 @@ const struct attack attacks_calls[] = {
     { "setdomainname", "R14", W_SECCOMP | W_CAPS, 0, set_hostname, { SYS_setdomainname }, NULL },
     { "open_by_handle_at", "R14 (shocker)", OF_HOST, handle_open, { 0 }, NULL },
     { "ptrace_a_child", "R15", W_SECCOMP, 0, trace_a_child, { 0 }, NULL },
-    { "process_vm_readv", "R15", W_SECCOMP, 0, read_a_childs_memory, { SYS_process_vm_readv }, NULL },
-    { "process_vm_writev", "R15", W_SECCOMP, 0, read_a_childs_memory, { SYS_process_vm_writev }, NULL },
+    { "process_vm_readv",
+      "R15",
+      W_SECCOMP,
+      0,
+      read_a_childs_memory,
+      { SYS_process_vm_readv },
+      NULL },
+    { "process_vm_writev",
+      "R15",
+      W_SECCOMP,
+      0,
+      read_a_childs_memory,
+      { SYS_process_vm_writev },
+      NULL },
     { "pidfd_getfd", "R15", W_SECCOMP, 0, steal_a_descriptor, { 0 }, NULL },
     { "kcmp", "R15", W_SECCOMP, 0, compare_objects, { 0 }, NULL },
     PLAIN("process_madvise", 440, -1, 0, 0),
@@ -270,7 +304,8 @@ const struct attack attacks_calls[] = {
     NODE("loop", 0060000, 7, 0),
     { "prlimit_another_process", "R15", W_SECCOMP, 0, limit_another, { 0 }, NULL },
 #ifdef __x86_64__
-    HOSTROOT("ioperm", SYS_ioperm, 0x70, 4, 1, "call:173"), /* gives this process a right that it doesn't use */
+    HOSTROOT("ioperm", SYS_ioperm, 0x70, 4, 1,
+             "call:173"), /* gives this process a right that it doesn't use */
     HOSTROOT("iopl", SYS_iopl, 3, 0, 0, "call:172"),
     PLAIN("modify_ldt", SYS_modify_ldt, 0, 0, 0),
     HOSTROOT("kexec_file_load", SYS_kexec_file_load, -1, -1, 0, "/sys/kernel/kexec_loaded"),

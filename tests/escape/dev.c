@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device nodes go round every file permission (R9). */
-#include "attack.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 static enum verdict node_is_there(const struct attack *self)
 {
@@ -20,8 +20,9 @@ static enum verdict node_is_there(const struct attack *self)
 static enum verdict anything_unlisted(const struct attack *self)
 {
     (void) self;
-    static const char *const listed[] = { "null", "zero", "full",  "random", "urandom", "tty",    "pts", "ptmx",
-                                          "shm",  "fd",   "stdin", "stdout", "stderr",  "mqueue", ".",   ".." };
+    static const char *const listed[] = { "null",   "zero",   "full", "random", "urandom", "tty",
+                                          "pts",    "ptmx",   "shm",  "fd",     "stdin",   "stdout",
+                                          "stderr", "mqueue", ".",    ".." };
     DIR *dir = opendir("/dev");
     if (!dir)
         return CONTAINED;
@@ -53,10 +54,15 @@ static enum verdict ptmx_is_the_hosts(const struct attack *self)
         n += d->d_name[0] >= '0' && d->d_name[0] <= '9';
     if (dir)
         closedir(dir);
-    return n > 0 ? BREACH : CONTAINED; /* nobody has opened a terminal in here: a number is somebody else's */
+    return n > 0
+               ? BREACH
+               : CONTAINED; /* nobody has opened a terminal in here: a number is somebody else's */
 }
 
-#define NODE(name, path) { "dev_" name, "R9", W_DEV, 0, node_is_there, { (long) path }, path }
+#define NODE(name, path) \
+    { \
+        "dev_" name, "R9", W_DEV, 0, node_is_there, { (long) path }, path \
+    }
 
 const struct attack attacks_dev[] = {
     NODE("kmsg", "/dev/kmsg"),
@@ -72,6 +78,12 @@ const struct attack attacks_dev[] = {
     NODE("tty1", "/dev/tty1"),
     NODE("hwrng", "/dev/hwrng"),
     { "dev_has_something_unlisted", "R9", W_DEV, 0, anything_unlisted, { 0 }, NULL },
-    { "terminals_of_others", "R9", W_DEV, 0, ptmx_is_the_hosts, { 0 }, NULL }, /* the host has one open */
+    { "terminals_of_others",
+      "R9",
+      W_DEV,
+      0,
+      ptmx_is_the_hosts,
+      { 0 },
+      NULL }, /* the host has one open */
     { 0 },
 };

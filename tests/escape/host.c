@@ -105,7 +105,8 @@ static void check_process(pid_t pid, const char *way)
     check_field(pid, "Seccomp", "2", way);
     check_ids(pid, "Uid", way);
     check_ids(pid, "Gid", way);
-    if (geteuid() == 0) /* without privilege setgroups() is denied, and the caller's groups mean nobody inside */
+    if (geteuid() ==
+        0) /* without privilege setgroups() is denied, and the caller's groups mean nobody inside */
         check_field(pid, "Groups", "", way);
 }
 

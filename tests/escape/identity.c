@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who the code is: users, capabilities, no_new_privs, namespaces (R2–R5). */
-#include "attack.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -12,6 +10,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 static enum verdict status_line_is(const char *key, const char *want)
 {
@@ -53,9 +53,11 @@ static enum verdict is_host_root(const struct attack *self)
     (void) self;
     unsigned inside, outside, count;
     char buf[256];
-    if (read_text("/proc/self/uid_map", buf, sizeof(buf)) <= 0 || sscanf(buf, "%u %u %u", &inside, &outside, &count) != 3)
+    if (read_text("/proc/self/uid_map", buf, sizeof(buf)) <= 0 ||
+        sscanf(buf, "%u %u %u", &inside, &outside, &count) != 3)
         return CONTAINED;
-    return getuid() - inside + outside == 0 || geteuid() - inside + outside == 0 ? BREACH : CONTAINED;
+    return getuid() - inside + outside == 0 || geteuid() - inside + outside == 0 ? BREACH
+                                                                                 : CONTAINED;
 }
 
 static enum verdict maps_host_root(const struct attack *self)
@@ -64,7 +66,8 @@ static enum verdict maps_host_root(const struct attack *self)
     char buf[256];
     if (read_text((const char *) self->arg[0], buf, sizeof(buf)) <= 0)
         return CONTAINED;
-    return sscanf(buf, "%u %u %u", &inside, &outside, &count) == 3 && outside == 0 ? BREACH : CONTAINED;
+    return sscanf(buf, "%u %u %u", &inside, &outside, &count) == 3 && outside == 0 ? BREACH
+                                                                                   : CONTAINED;
 }
 
 static enum verdict become(const struct attack *self)
@@ -93,8 +96,9 @@ static enum verdict shares_namespace(const struct attack *self)
 {
     struct stat st;
     char path[64];
-    const long *host[] = { &canary.host_net,  &canary.host_ipc, &canary.host_uts,    &canary.host_pid,
-                           &canary.host_mnt,  &canary.host_user, &canary.host_cgroup, &canary.host_time };
+    const long *host[] = { &canary.host_net,    &canary.host_ipc, &canary.host_uts,
+                           &canary.host_pid,    &canary.host_mnt, &canary.host_user,
+                           &canary.host_cgroup, &canary.host_time };
     snprintf(path, sizeof(path), "/proc/self/ns/%s", (const char *) self->arg[0]);
     if (stat(path, &st) < 0)
         return CONTAINED;
@@ -123,14 +127,26 @@ static enum verdict hostname_is_the_hosts(const struct attack *self)
 }
 
 #define NSLINK(name, index, wall) \
-    { "shares_" name "_namespace", "R5", wall, NEEDS_CANARY, shares_namespace, { (long) name, index }, NULL }
-#define CAPS(name, field) { name "_capabilities", "R3", W_CAPS, 0, has_capabilities, { (long) field }, NULL }
+    { \
+        "shares_" name "_namespace", "R5", wall, NEEDS_CANARY, shares_namespace, \
+            { (long) name, index }, NULL \
+    }
+#define CAPS(name, field) \
+    { \
+        name "_capabilities", "R3", W_CAPS, 0, has_capabilities, { (long) field }, NULL \
+    }
 
 const struct attack attacks_identity[] = {
     CAPS("effective", "CapEff"),
     CAPS("permitted", "CapPrm"),
     CAPS("inheritable", "CapInh"),
-    { "bounding_capabilities", "R3 (CVE-2022-27650)", W_CAPS, 0, has_capabilities, { (long) "CapBnd" }, NULL },
+    { "bounding_capabilities",
+      "R3 (CVE-2022-27650)",
+      W_CAPS,
+      0,
+      has_capabilities,
+      { (long) "CapBnd" },
+      NULL },
     CAPS("ambient", "CapAmb"),
     { "capset", "R3", W_CAPS, 0, set_capability, { 0 }, NULL },
     /* The kernel takes no filter from a process that has neither no_new_privs nor a capability. */

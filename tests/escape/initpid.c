@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Process 1 is the attacker's nearest neighbour that is not his (R11, R15, CVE-2019-5736). */
-#include "attack.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +8,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 static enum verdict open_of_init(const struct attack *self)
 {
@@ -48,7 +48,8 @@ static enum verdict link_of_init(const struct attack *self)
 static enum verdict kill_init(const struct attack *self)
 {
     (void) self;
-    static const int signals[] = { SIGKILL, SIGTERM, SIGSTOP, SIGSEGV, SIGHUP, SIGABRT, SIGSYS, SIGXCPU };
+    static const int signals[] = { SIGKILL, SIGTERM, SIGSTOP, SIGSEGV,
+                                   SIGHUP,  SIGABRT, SIGSYS,  SIGXCPU };
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         kill(1, signals[i]);
     return kill(1, 0) == 0 || errno == EPERM || errno == ESRCH ? CONTAINED : BREACH;
@@ -82,9 +83,21 @@ static enum verdict engine_environment(const struct attack *self)
 /* A non-dumpable process belongs to nobody's eyes: with all capabilities in the namespace they open again;
  * the files among them that have a mode only where inside 0, whose they then are, is mapped. */
 const struct attack attacks_init[] = {
-    { "init_memory", "R11", W_CAPS, NEEDS_ROOT_ENGINE, open_of_init, { (long) "mem", O_RDWR }, NULL },
+    { "init_memory",
+      "R11",
+      W_CAPS,
+      NEEDS_ROOT_ENGINE,
+      open_of_init,
+      { (long) "mem", O_RDWR },
+      NULL },
     { "init_maps", "R11", W_CAPS, 0, open_of_init, { (long) "maps", O_RDONLY }, NULL },
-    { "init_auxv", "R11", W_CAPS, NEEDS_ROOT_ENGINE, open_of_init, { (long) "auxv", O_RDONLY }, NULL },
+    { "init_auxv",
+      "R11",
+      W_CAPS,
+      NEEDS_ROOT_ENGINE,
+      open_of_init,
+      { (long) "auxv", O_RDONLY },
+      NULL },
     { "init_descriptors", "R11", W_CAPS, NEEDS_ROOT_ENGINE, list_of_init, { (long) "fd" }, NULL },
     { "init_exe", "R11 (CVE-2019-5736)", W_CAPS, 0, link_of_init, { (long) "exe" }, NULL },
     { "init_root_link", "R11", W_CAPS, 0, link_of_init, { (long) "root" }, NULL },

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The limits each process is born with (R23, R24). What happens at the limits is told in tests/story. */
-#include "attack.h"
-
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 static enum verdict limit_above(const struct attack *self)
 {
@@ -47,7 +47,10 @@ static enum verdict real_time_io(const struct attack *self)
 }
 
 /* Without our limits the host's own hold, which may be as low already. */
-#define LIMIT(name, resource, number, host) { name, "R24", W_RLIMITS, 0, limit_above, { resource, number }, host }
+#define LIMIT(name, resource, number, host) \
+    { \
+        name, "R24", W_RLIMITS, 0, limit_above, { resource, number }, host \
+    }
 
 const struct attack attacks_limits[] = {
     LIMIT("core_dumps", RLIMIT_CORE, 0, "limit:4:0"),

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* New namespaces from inside reopen the kernel surface that the others close (R13, CVE-2022-0492). */
-#include "attack.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -11,6 +9,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 /* ENOSPC is the answer of user.max_…_namespaces. */
 static enum verdict made(long result)
@@ -69,11 +69,15 @@ static enum verdict sysctl_allows(const struct attack *self)
 #define NEST(suffix, flag, walls) \
     { "unshare_" suffix, "R13", walls, 0, by_unshare, { flag }, NULL }, \
         { "clone_" suffix, "R13", walls, 0, by_clone, { flag }, NULL }, \
-        { "clone3_" suffix, "R13", walls, 0, by_clone3, { flag }, NULL }
+    { \
+        "clone3_" suffix, "R13", walls, 0, by_clone3, { flag }, NULL \
+    }
 #define ALL (W_SECCOMP | W_NESTING | W_CAPS)
 #define SYSCTL(suffix) \
-    { "max_" suffix "_namespaces", "R13", W_NESTING, 0, sysctl_allows, \
-        { (long) "/proc/sys/user/max_" suffix "_namespaces" }, NULL }
+    { \
+        "max_" suffix "_namespaces", "R13", W_NESTING, 0, sysctl_allows, \
+            { (long) "/proc/sys/user/max_" suffix "_namespaces" }, NULL \
+    }
 
 const struct attack attacks_nesting[] = {
     NEST("user", CLONE_NEWUSER, W_SECCOMP | W_NESTING),
@@ -84,8 +88,20 @@ const struct attack attacks_nesting[] = {
     NEST("uts", CLONE_NEWUTS, ALL),
     NEST("cgroup", CLONE_NEWCGROUP, ALL),
     { "unshare_time", "R13", ALL, 0, by_unshare, { 0x80 }, NULL },
-    { "setns_own_net", "R13", W_SECCOMP | W_CAPS, 0, by_setns, { CLONE_NEWNET, (long) "/proc/self/ns/net" }, NULL },
-    { "setns_own_uts", "R13", W_SECCOMP | W_CAPS, 0, by_setns, { CLONE_NEWUTS, (long) "/proc/self/ns/uts" }, NULL },
+    { "setns_own_net",
+      "R13",
+      W_SECCOMP | W_CAPS,
+      0,
+      by_setns,
+      { CLONE_NEWNET, (long) "/proc/self/ns/net" },
+      NULL },
+    { "setns_own_uts",
+      "R13",
+      W_SECCOMP | W_CAPS,
+      0,
+      by_setns,
+      { CLONE_NEWUTS, (long) "/proc/self/ns/uts" },
+      NULL },
     SYSCTL("user"),
     SYSCTL("mnt"),
     SYSCTL("pid"),

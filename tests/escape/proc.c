@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* procfs and sysfs are the host's control panel (R8; CVE-2025-31133, -52565, -52881). */
-#include "attack.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +10,8 @@
 #include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 /* Masked: absent, unreadable, the null device or an empty directory. */
 static enum verdict read_masked(const struct attack *self)
@@ -64,8 +64,10 @@ static enum verdict proc_shows_strangers(const struct attack *self)
     if (!end)
         return BREACH;
     *end = '\0';
-    return strstr(proc, "hidepid=invisible") || strstr(proc, "hidepid=2") || strstr(proc, "subset=pid") ? CONTAINED
-                                                                                                       : BREACH;
+    return strstr(proc, "hidepid=invisible") || strstr(proc, "hidepid=2") ||
+                   strstr(proc, "subset=pid")
+               ? CONTAINED
+               : BREACH;
 }
 
 static enum verdict cgroup_is_writable(const struct attack *self)
@@ -74,8 +76,14 @@ static enum verdict cgroup_is_writable(const struct attack *self)
 }
 
 /* Some are for root alone even without a mask. None is written to. */
-#define MASKED(name, walls, path) { "read_" name, "R8", walls, 0, read_masked, { (long) path }, path }
-#define READONLY(name, walls, path) { "write_" name, "R8", walls, 0, open_for_writing, { (long) path }, path }
+#define MASKED(name, walls, path) \
+    { \
+        "read_" name, "R8", walls, 0, read_masked, { (long) path }, path \
+    }
+#define READONLY(name, walls, path) \
+    { \
+        "write_" name, "R8", walls, 0, open_for_writing, { (long) path }, path \
+    }
 #define ROOTS (W_PROC | W_USERNS)
 
 const struct attack attacks_proc[] = {
@@ -99,12 +107,28 @@ const struct attack attacks_proc[] = {
     READONLY("max_user_namespaces", W_PROC | W_CAPS, "/proc/sys/user/max_user_namespaces"),
     READONLY("ip_forward", W_PROC | W_CAPS, "/proc/sys/net/ipv4/ip_forward"),
     READONLY("irq_affinity", ROOTS, "/proc/irq/default_smp_affinity"),
-    { "write_uid_map_of_init", "R8", W_USERNS, 0, open_for_writing, { (long) "/proc/1/uid_map" }, NULL },
+    { "write_uid_map_of_init",
+      "R8",
+      W_USERNS,
+      0,
+      open_for_writing,
+      { (long) "/proc/1/uid_map" },
+      NULL },
     { "sysfs_mounted", "R8", W_ROOT, 0, sysfs_is_there, { 0 }, "/sys/kernel" },
     { "proc_shows_strangers", "R8", W_PROC, 0, proc_shows_strangers, { 0 }, NULL },
-    { "cgroup_v1_procs_writable", "R22 (CVE-2022-0492)", W_ROOT | W_USERNS | W_LANDLOCK, 0, cgroup_is_writable,
-      { (long) "/sys/fs/cgroup/memory/cgroup.procs" }, "/sys/fs/cgroup/memory/cgroup.procs" },
-    { "cgroup_release_agent_writable", "R22 (CVE-2022-0492)", W_ROOT | W_USERNS | W_LANDLOCK, 0, cgroup_is_writable,
-      { (long) "/sys/fs/cgroup/memory/release_agent" }, "/sys/fs/cgroup/memory/release_agent" },
+    { "cgroup_v1_procs_writable",
+      "R22 (CVE-2022-0492)",
+      W_ROOT | W_USERNS | W_LANDLOCK,
+      0,
+      cgroup_is_writable,
+      { (long) "/sys/fs/cgroup/memory/cgroup.procs" },
+      "/sys/fs/cgroup/memory/cgroup.procs" },
+    { "cgroup_release_agent_writable",
+      "R22 (CVE-2022-0492)",
+      W_ROOT | W_USERNS | W_LANDLOCK,
+      0,
+      cgroup_is_writable,
+      { (long) "/sys/fs/cgroup/memory/release_agent" },
+      "/sys/fs/cgroup/memory/release_agent" },
     { 0 },
 };

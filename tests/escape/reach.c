@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Networks, neighbours and the host's services (R16, R25, R31). */
-#include "attack.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +16,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "attack.h"
+
 static enum verdict connect_tcp(const struct attack *self)
 {
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t) canary.tcp_port) };
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t) canary.tcp_port) };
     inet_pton(AF_INET, (const char *) self->arg[0], &to.sin_addr);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -45,7 +46,8 @@ static enum verdict connect_abstract(const struct attack *self)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return CONTAINED;
-    return connect(fd, (struct sockaddr *) &to, (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)) == 0
+    return connect(fd, (struct sockaddr *) &to,
+                   (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)) == 0
                ? BREACH
                : CONTAINED;
 }
@@ -85,7 +87,8 @@ static enum verdict low_port(const struct attack *self)
 static enum verdict sees_hosts_ipc(const struct attack *self)
 {
     (void) self;
-    return shmget(0x43534e31, 0, 0) >= 0 ? BREACH : CONTAINED; /* planted by the host under this key */
+    return shmget(0x43534e31, 0, 0) >= 0 ? BREACH
+                                         : CONTAINED; /* planted by the host under this key */
 }
 
 static enum verdict signals_strangers(const struct attack *self)
@@ -111,10 +114,22 @@ static enum verdict connect_path(const struct attack *self)
 
 const struct attack attacks_reach[] = {
     { "host_loopback", "R25", W_NET, NEEDS_CANARY, connect_tcp, { (long) "127.0.0.1" }, NULL },
-    { "host_loopback_other_address", "R25", W_NET, NEEDS_CANARY, connect_tcp, { (long) "127.1.2.3" }, NULL },
+    { "host_loopback_other_address",
+      "R25",
+      W_NET,
+      NEEDS_CANARY,
+      connect_tcp,
+      { (long) "127.1.2.3" },
+      NULL },
     { "host_by_zero_address", "R25", W_NET, NEEDS_CANARY, connect_tcp, { (long) "0.0.0.0" }, NULL },
     { "metadata_address", "R26", 0, NEEDS_CANARY, connect_tcp, { (long) "169.254.169.254" }, NULL },
-    { "abstract_socket_of_the_host", "R25", W_NET | W_LANDLOCK, NEEDS_CANARY, connect_abstract, { 0 }, NULL },
+    { "abstract_socket_of_the_host",
+      "R25",
+      W_NET | W_LANDLOCK,
+      NEEDS_CANARY,
+      connect_abstract,
+      { 0 },
+      NULL },
     { "socket_file_of_the_host", "R9, R25", W_ROOT, NEEDS_CANARY, connect_path, { 0 }, NULL },
     { "interfaces_of_the_host", "R25", W_NET, 0, sees_interfaces, { 0 }, "interface" },
     { "loopback_down", "R25", W_CAPS, 0, changes_network, { 0 }, NULL },

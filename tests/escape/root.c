@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reachable inode of the host is an escape (R6, R7, R10). */
-#include "attack.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +9,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 enum { OWN = 0, OF_THE_HOST = 1 };
 
@@ -25,7 +25,9 @@ static enum verdict has_canary_text(int dirfd, const char *path)
     if (n <= 0)
         return CONTAINED;
     buf[n] = '\0';
-    return canary.host_text && strncmp(buf, canary.host_text, strlen(canary.host_text)) == 0 ? BREACH : CONTAINED;
+    return canary.host_text && strncmp(buf, canary.host_text, strlen(canary.host_text)) == 0
+               ? BREACH
+               : CONTAINED;
 }
 
 static enum verdict read_host_file(const struct attack *self)
@@ -76,7 +78,8 @@ static enum verdict through_other_roots(const struct attack *self)
     while (dir && (d = readdir(dir))) {
         if (d->d_name[0] < '0' || d->d_name[0] > '9')
             continue;
-        snprintf(path, sizeof(path), "/proc/%s/%s%s", d->d_name, (const char *) self->arg[0], canary.host_file);
+        snprintf(path, sizeof(path), "/proc/%s/%s%s", d->d_name, (const char *) self->arg[0],
+                 canary.host_file);
         if (has_canary_text(AT_FDCWD, path) == BREACH)
             v = BREACH;
     }
@@ -115,7 +118,8 @@ static enum verdict mountinfo_discloses(const struct attack *self)
     int n = read_text("/proc/self/mountinfo", buf, sizeof(buf));
     if (n <= 0)
         return CONTAINED;
-    static const char *const words[] = { "/boxes/", "/layers/", "caisson/", "lowerdir=/", "upperdir=/", "/.local/" };
+    static const char *const words[] = { "/boxes/",    "/layers/",   "caisson/",
+                                         "lowerdir=/", "upperdir=/", "/.local/" };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strstr(buf, words[i])) {
             printf("mountinfo has %s\n", words[i]);
@@ -130,7 +134,8 @@ static enum verdict old_root_is_mounted(const struct attack *self)
     (void) self;
     static char buf[65536];
     read_text("/proc/self/mountinfo", buf, sizeof(buf));
-    return strstr(buf, " ext4 ") || strstr(buf, " xfs ") || strstr(buf, " btrfs ") ? BREACH : CONTAINED;
+    return strstr(buf, " ext4 ") || strstr(buf, " xfs ") || strstr(buf, " btrfs ") ? BREACH
+                                                                                   : CONTAINED;
 }
 
 static enum verdict directory_has_entries(const struct attack *self)
@@ -141,7 +146,8 @@ static enum verdict directory_has_entries(const struct attack *self)
     struct dirent *d;
     int n = 0;
     while ((d = readdir(dir)))
-        n += strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && strcmp(d->d_name, "lock") != 0;
+        n += strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 &&
+             strcmp(d->d_name, "lock") != 0;
     closedir(dir);
     return n ? BREACH : CONTAINED;
 }
@@ -152,20 +158,83 @@ static enum verdict directory_has_entries(const struct attack *self)
 const struct attack attacks_root[] = {
     { "host_file_by_path", "R6", W_ROOT, NEEDS_CANARY, read_host_file, { (long) "" }, NULL },
     { "host_file_by_dotdot", "R6", W_ROOT, NEEDS_CANARY, climb_with_dotdot, { 0 }, NULL },
-    { "host_file_by_proc_self_root", "R6", W_ROOT, NEEDS_CANARY, read_host_file, { (long) "/proc/self/root" }, NULL },
-    { "host_file_by_proc_root", "R6", W_ROOT, NEEDS_CANARY, through_other_roots, { (long) "root" }, NULL },
-    { "host_file_by_proc_cwd", "R6", W_ROOT, NEEDS_CANARY, through_other_roots, { (long) "cwd/../../.." }, NULL },
-    { "descriptors_left_open", "R10 (CVE-2024-21626)", 0, NEEDS_CANARY, climb_from_descriptors, { 0 }, NULL },
-    { "write_usr_bin", "R6", WRITE, NEEDS_CANARY, write_a_system_file,
-      { (long) "/usr/bin/csn-escape-probe", OF_THE_HOST }, NULL },
-    { "write_etc_passwd", "R6", WRITE, NEEDS_CANARY, write_a_system_file, { (long) "/etc/passwd", OF_THE_HOST }, NULL },
-    { "write_own_usr_bin", "R12", W_CAPS | W_LANDLOCK, NEEDS_ROOT_ENGINE, write_a_system_file,
-      { (long) "/usr/bin/csn-escape-probe", OWN }, NULL },
-    { "write_own_passwd", "R12", W_CAPS | W_LANDLOCK, NEEDS_ROOT_ENGINE, write_a_system_file,
-      { (long) "/etc/passwd", OWN }, NULL },
-    { "read_etc_shadow", "R6", W_ROOT | W_USERNS, 0, read_a_secret, { (long) "/etc/shadow" }, "/etc/shadow" },
-    { "hosts_cron_jobs", "R6", W_ROOT, 0, directory_has_entries, { (long) "/etc/cron.daily" }, "/etc/cron.daily" },
-    { "hosts_package_database", "R6", W_ROOT, 0, directory_has_entries, { (long) "/var/lib/dpkg" }, "/var/lib/dpkg" },
+    { "host_file_by_proc_self_root",
+      "R6",
+      W_ROOT,
+      NEEDS_CANARY,
+      read_host_file,
+      { (long) "/proc/self/root" },
+      NULL },
+    { "host_file_by_proc_root",
+      "R6",
+      W_ROOT,
+      NEEDS_CANARY,
+      through_other_roots,
+      { (long) "root" },
+      NULL },
+    { "host_file_by_proc_cwd",
+      "R6",
+      W_ROOT,
+      NEEDS_CANARY,
+      through_other_roots,
+      { (long) "cwd/../../.." },
+      NULL },
+    { "descriptors_left_open",
+      "R10 (CVE-2024-21626)",
+      0,
+      NEEDS_CANARY,
+      climb_from_descriptors,
+      { 0 },
+      NULL },
+    { "write_usr_bin",
+      "R6",
+      WRITE,
+      NEEDS_CANARY,
+      write_a_system_file,
+      { (long) "/usr/bin/csn-escape-probe", OF_THE_HOST },
+      NULL },
+    { "write_etc_passwd",
+      "R6",
+      WRITE,
+      NEEDS_CANARY,
+      write_a_system_file,
+      { (long) "/etc/passwd", OF_THE_HOST },
+      NULL },
+    { "write_own_usr_bin",
+      "R12",
+      W_CAPS | W_LANDLOCK,
+      NEEDS_ROOT_ENGINE,
+      write_a_system_file,
+      { (long) "/usr/bin/csn-escape-probe", OWN },
+      NULL },
+    { "write_own_passwd",
+      "R12",
+      W_CAPS | W_LANDLOCK,
+      NEEDS_ROOT_ENGINE,
+      write_a_system_file,
+      { (long) "/etc/passwd", OWN },
+      NULL },
+    { "read_etc_shadow",
+      "R6",
+      W_ROOT | W_USERNS,
+      0,
+      read_a_secret,
+      { (long) "/etc/shadow" },
+      "/etc/shadow" },
+    { "hosts_cron_jobs",
+      "R6",
+      W_ROOT,
+      0,
+      directory_has_entries,
+      { (long) "/etc/cron.daily" },
+      "/etc/cron.daily" },
+    { "hosts_package_database",
+      "R6",
+      W_ROOT,
+      0,
+      directory_has_entries,
+      { (long) "/var/lib/dpkg" },
+      "/var/lib/dpkg" },
     { "hosts_var_log", "R6", W_ROOT, 0, directory_has_entries, { (long) "/var/log" }, "/var/log" },
     { "hosts_run", "R6", W_ROOT, 0, directory_has_entries, { (long) "/run" }, "/run" },
     { "mountinfo_discloses_host_paths", "R7", 0, 0, mountinfo_discloses, { 0 }, NULL },

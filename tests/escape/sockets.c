@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Socket families that are not namespaced or hold decades of rare code (R16). */
-#include "attack.h"
-
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attack.h"
+
 static enum verdict open_socket(const struct attack *self)
 {
     errno = 0;
-    long fd = call(self->arg[3] ? SYS_socketpair : SYS_socket, self->arg[0], self->arg[1], self->arg[2],
-                   self->arg[3], 0, 0);
+    long fd = call(self->arg[3] ? SYS_socketpair : SYS_socket, self->arg[0], self->arg[1],
+                   self->arg[2], self->arg[3], 0, 0);
     if (fd >= 0)
         return BREACH;
     /* With the filter down a family whose module is absent answers EAFNOSUPPORT as well: the filter's own answer
@@ -20,7 +20,10 @@ static enum verdict open_socket(const struct attack *self)
 }
 
 /* Type 99 is no type: sock_create() says EINVAL before it looks for the family, the filter says EAFNOSUPPORT first. */
-#define FAMILY(name, number) { "socket_" name, "R16", W_SECCOMP, 0, open_socket, { number, 99, 0, 0 }, NULL }
+#define FAMILY(name, number) \
+    { \
+        "socket_" name, "R16", W_SECCOMP, 0, open_socket, { number, 99, 0, 0 }, NULL \
+    }
 
 const struct attack attacks_sockets[] = {
     FAMILY("ax25", 3),
@@ -52,12 +55,41 @@ const struct attack attacks_sockets[] = {
     FAMILY("mctp", 45),
     { "raw_ipv4", "R16", W_SECCOMP | W_CAPS, 0, open_socket, { AF_INET, SOCK_RAW, 1, 0 }, NULL },
     { "raw_ipv6", "R16", W_SECCOMP | W_CAPS, 0, open_socket, { AF_INET6, SOCK_RAW, 58, 0 }, NULL },
-    { "netlink_netfilter", "R16", W_SECCOMP, 0, open_socket, { AF_NETLINK, SOCK_DGRAM, 12, 0 }, NULL },
+    { "netlink_netfilter",
+      "R16",
+      W_SECCOMP,
+      0,
+      open_socket,
+      { AF_NETLINK, SOCK_DGRAM, 12, 0 },
+      NULL },
     { "netlink_audit", "R16", W_SECCOMP, 0, open_socket, { AF_NETLINK, SOCK_DGRAM, 9, 0 }, NULL },
-    { "netlink_kobject_uevent", "R16", W_SECCOMP, 0, open_socket, { AF_NETLINK, SOCK_DGRAM, 15, 0 }, NULL },
-    { "netlink_sock_diag", "R16", W_SECCOMP, 0, open_socket, { AF_NETLINK, SOCK_DGRAM, 4, 0 }, NULL },
-    { "netlink_generic", "R16", W_SECCOMP, 0, open_socket, { AF_NETLINK, SOCK_DGRAM, 16, 0 }, NULL },
-    { "netlink_high_bits", "R16", W_SECCOMP, 0, open_socket,
-      { (long) (0x100000000UL | AF_NETLINK), SOCK_DGRAM, 12, 0 }, NULL },
+    { "netlink_kobject_uevent",
+      "R16",
+      W_SECCOMP,
+      0,
+      open_socket,
+      { AF_NETLINK, SOCK_DGRAM, 15, 0 },
+      NULL },
+    { "netlink_sock_diag",
+      "R16",
+      W_SECCOMP,
+      0,
+      open_socket,
+      { AF_NETLINK, SOCK_DGRAM, 4, 0 },
+      NULL },
+    { "netlink_generic",
+      "R16",
+      W_SECCOMP,
+      0,
+      open_socket,
+      { AF_NETLINK, SOCK_DGRAM, 16, 0 },
+      NULL },
+    { "netlink_high_bits",
+      "R16",
+      W_SECCOMP,
+      0,
+      open_socket,
+      { (long) (0x100000000UL | AF_NETLINK), SOCK_DGRAM, 12, 0 },
+      NULL },
     { 0 },
 };

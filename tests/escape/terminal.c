@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Typing into somebody's shell is an escape (R18, CVE-2017-5226 and its bypass by high bits). */
-#include "attack.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,6 +8,8 @@
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
+
+#include "attack.h"
 
 enum { BYTE = 1, DISCIPLINE, HUNG_UP };
 
@@ -52,14 +52,37 @@ static enum verdict has_controlling_terminal(const struct attack *self)
  * console and says ENOTTY elsewhere. */
 const struct attack attacks_terminal[] = {
     { "tiocsti", "R18 (CVE-2017-5226)", W_SECCOMP, 0, on_own_pty, { TIOCSTI, BYTE }, NULL },
-    { "tiocsti_high_bits", "R18 (CVE-2017-5226 bypass)", W_SECCOMP, 0, on_own_pty,
-      { (long) (0xffffffff00000000UL | TIOCSTI), BYTE }, NULL },
+    { "tiocsti_high_bits",
+      "R18 (CVE-2017-5226 bypass)",
+      W_SECCOMP,
+      0,
+      on_own_pty,
+      { (long) (0xffffffff00000000UL | TIOCSTI), BYTE },
+      NULL },
     { "tioclinux", "R18", W_SECCOMP, 0, on_own_pty, { TIOCLINUX, BYTE }, NULL },
-    { "tioclinux_high_bits", "R18", W_SECCOMP, 0, on_own_pty, { (long) (0x100000000UL | TIOCLINUX), BYTE }, NULL },
+    { "tioclinux_high_bits",
+      "R18",
+      W_SECCOMP,
+      0,
+      on_own_pty,
+      { (long) (0x100000000UL | TIOCLINUX), BYTE },
+      NULL },
     { "tiocsetd", "R18", W_SECCOMP, 0, on_own_pty, { TIOCSETD, DISCIPLINE }, NULL },
-    { "tiocsetd_high_bits", "R18", W_SECCOMP, 0, on_own_pty, { (long) (0x100000000UL | TIOCSETD), DISCIPLINE }, NULL },
+    { "tiocsetd_high_bits",
+      "R18",
+      W_SECCOMP,
+      0,
+      on_own_pty,
+      { (long) (0x100000000UL | TIOCSETD), DISCIPLINE },
+      NULL },
     { "tioccons", "R18", W_SECCOMP, 0, on_own_pty, { TIOCCONS, HUNG_UP }, NULL },
-    { "tioccons_high_bits", "R18", W_SECCOMP, 0, on_own_pty, { (long) (0x100000000UL | TIOCCONS), HUNG_UP }, NULL },
+    { "tioccons_high_bits",
+      "R18",
+      W_SECCOMP,
+      0,
+      on_own_pty,
+      { (long) (0x100000000UL | TIOCCONS), HUNG_UP },
+      NULL },
     { "hosts_controlling_terminal", "R18", 0, 0, has_controlling_terminal, { 0 }, NULL },
     { 0 },
 };

@@ -50,7 +50,8 @@ static struct {
 
 static void result(int ok, const char *name, const char *what, const char *why)
 {
-    printf("%sok %d - %s: %s%s%s\n", ok ? "" : "not ", ++n_tests, name, what, *why ? " # " : "", why);
+    printf("%sok %d - %s: %s%s%s\n", ok ? "" : "not ", ++n_tests, name, what, *why ? " # " : "",
+           why);
     n_failed += !ok;
 }
 
@@ -196,8 +197,8 @@ static void read_table(void)
     char line[256];
     while (n_rows < ATTACKS_MAX && fgets(line, sizeof(line), f)) {
         struct row *r = &rows[n_rows];
-        if (sscanf(line, "%63[^\t]\t%47[^\t]\t%u\t%u\t%95[^\n]", r->name, r->requirement, &r->walls, &r->needs,
-                   r->host) == 5)
+        if (sscanf(line, "%63[^\t]\t%47[^\t]\t%u\t%u\t%95[^\n]", r->name, r->requirement, &r->walls,
+                   &r->needs, r->host) == 5)
             n_rows++;
     }
     fclose(f);
@@ -260,7 +261,8 @@ static void all_walls_up(csn_engine *engine)
             skipped(rows[i].name, why);
         else
             result(verdict == CONTAINED, rows[i].name, what, verdict == CONTAINED ? "" : why);
-        if (verdict < 0) { /* the attempt took its sandbox with it: that is its own sandbox; go on in a new one */
+        if (verdict <
+            0) { /* the attempt took its sandbox with it: that is its own sandbox; go on in a new one */
             csn_sandbox_delete(box, NULL);
             box = csn_sandbox_free(box);
         }
@@ -315,7 +317,8 @@ static csn_sandbox *give_up(csn_sandbox *box)
 }
 
 /* All attempts of the rows that name `walls`, in sandboxes without `off`. The attempts share one, until it is spoilt. */
-static void attempts_without(csn_engine *engine, uint32_t walls, uint32_t off, int wanted, const char *what)
+static void attempts_without(csn_engine *engine, uint32_t walls, uint32_t off, int wanted,
+                             const char *what)
 {
     csn_error err = { 0 };
     csn_sandbox *box = NULL;
@@ -325,7 +328,8 @@ static void attempts_without(csn_engine *engine, uint32_t walls, uint32_t off, i
         if (rows[i].walls != walls || is_out_of_reach(&rows[i]))
             continue;
         if (!box && !(box = a_sandbox(engine, off, &err))) {
-            result(wanted == CONTAINED, rows[i].name, what, err.message); /* no sandbox, no attack */
+            result(wanted == CONTAINED, rows[i].name, what,
+                   err.message); /* no sandbox, no attack */
             continue;
         }
         int verdict = attempt(box, &rows[i], why, sizeof(why));
@@ -339,8 +343,9 @@ static void attempts_without(csn_engine *engine, uint32_t walls, uint32_t off, i
 
 static void all_but(csn_engine *engine, uint32_t walls, unsigned wall)
 {
-    static const char *const names[] = { "userns", "namespaces", "netns",    "root",     "proc",    "dev",    "caps",
-                                         "nnp",    "seccomp",    "landlock", "rlimits",  "id range", "nesting" };
+    static const char *const names[] = { "userns",  "namespaces", "netns",  "root",    "proc",
+                                         "dev",     "caps",       "nnp",    "seccomp", "landlock",
+                                         "rlimits", "id range",   "nesting" };
     char what[64];
 
     snprintf(what, sizeof(what), "contained by %s alone", names[wall]);
@@ -356,7 +361,8 @@ static void each_set_of_walls(csn_engine *engine, int is_each)
         if (first != i || rows[i].walls == 0)
             continue;
         if (!is_each)
-            attempts_without(engine, rows[i].walls, rows[i].walls, BREACH, "goes red without its walls");
+            attempts_without(engine, rows[i].walls, rows[i].walls, BREACH,
+                             "goes red without its walls");
         for (unsigned wall = 0; is_each && wall < 13; wall++)
             if (rows[i].walls >> wall & 1)
                 all_but(engine, rows[i].walls, wall);

@@ -103,9 +103,10 @@ TEST_TIMEOUT(no_verb_follows_a_link_out_of_the_sandbox, 120)
 
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         format(target, sizeof(target), targets[i], dir);
-        (void) snprintf(command, sizeof(command),
-                        "rm -rf loop middle own taken; echo own > own; ln -s '%s' loop; mkdir middle; ln -s ../loop middle/link",
-                        target);
+        (void) snprintf(
+            command, sizeof(command),
+            "rm -rf loop middle own taken; echo own > own; ln -s '%s' loop; mkdir middle; ln -s ../loop middle/link",
+            target);
         CHECK_STR(ending(sh(box, command)), "exit 0");
         every_verb(box, "loop");
         every_verb(box, "middle/link");
@@ -156,7 +157,9 @@ TEST_TIMEOUT(a_directory_that_flips_to_a_link_never_leads_a_verb_outside, 120)
 {
     const char *dir = a_host_directory();
     csn_sandbox *box = an_ephemeral();
-    csn_process_options o = { .size = sizeof(o), .argv = ARGV("python3", "-c", FLIP, dir), .is_background = 1 };
+    csn_process_options o = { .size = sizeof(o),
+                              .argv = ARGV("python3", "-c", FLIP, dir),
+                              .is_background = 1 };
     csn_process *flipper = NULL;
     csn_log_chunk chunk = { 0 };
     int rounds = 0;
@@ -180,14 +183,17 @@ TEST_TIMEOUT(a_directory_that_flips_to_a_link_never_leads_a_verb_outside, 120)
 
 TEST(what_is_no_plain_file_is_refused_at_once)
 {
-    static const char *const paths[] = { "fifo", "socket", "/dev/null", "/dev/zero", "/dev/random", "/dev/ptmx", ".",
-                                         "to-fifo", "to-zero", "/dev/tty" };
+    static const char *const paths[] = { "fifo",        "socket",    "/dev/null", "/dev/zero",
+                                         "/dev/random", "/dev/ptmx", ".",         "to-fifo",
+                                         "to-zero",     "/dev/tty" };
     csn_sandbox *box = an_ephemeral();
     const int64_t start = now_ms();
 
-    CHECK_STR(ending(sh(box, "mkfifo fifo; ln -s fifo to-fifo; ln -s /dev/zero to-zero; "
-                             "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"")),
-              "exit 0");
+    CHECK_STR(
+        ending(sh(box,
+                  "mkfifo fifo; ln -s fifo to-fifo; ln -s /dev/zero to-zero; "
+                  "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"")),
+        "exit 0");
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         static const int flags[] = { CSN_OPEN_READ, CSN_OPEN_WRITE, CSN_OPEN_READ | CSN_OPEN_WRITE,
                                      CSN_OPEN_WRITE | CSN_OPEN_CREATE | CSN_OPEN_TRUNCATE };
@@ -224,7 +230,8 @@ TEST_TIMEOUT(a_sparse_terabyte_costs_nothing, 40)
     FAILS(csn_file_get(box, "sparse", 0, &data, &len, err), CSN_E_TOO_LARGE);
     FAILS(csn_file_replace(box, "sparse", "a", "b", &n, err), CSN_E_TOO_LARGE);
     OK(csn_file_search(box, ".", "needle", 10, no_host_line, NULL, err));
-    CHECK_STR(ending(sh(box, "seq 10000 > text; truncate -s 1T text")), "exit 0"); /* begins like a text */
+    CHECK_STR(ending(sh(box, "seq 10000 > text; truncate -s 1T text")),
+              "exit 0"); /* begins like a text */
     OK(csn_file_search(box, "text", "needle", 10, no_host_line, NULL, err));
     CHECK(now_ms() - start < 2 * AT_ONCE_MS);
     OK(csn_sandbox_delete(box, err));
@@ -233,8 +240,11 @@ TEST_TIMEOUT(a_sparse_terabyte_costs_nothing, 40)
 TEST(a_file_that_grows_while_it_is_read_is_bounded)
 {
     csn_sandbox *box = an_ephemeral();
-    csn_process_options o = { .size = sizeof(o), .shell = "echo go; while :; do cat /usr/bin/python3 >>grows; : >grows; done",
-                              .is_background = 1 };
+    csn_process_options o = {
+        .size = sizeof(o),
+        .shell = "echo go; while :; do cat /usr/bin/python3 >>grows; : >grows; done",
+        .is_background = 1
+    };
     csn_process *writer = NULL;
     csn_log_chunk chunk = { 0 };
 

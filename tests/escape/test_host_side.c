@@ -60,7 +60,9 @@ static void link_of(pid_t pid, const char *name, char *target, size_t size)
 
 TEST(all_eight_namespaces_differ_from_the_hosts_and_the_neighbours)
 {
-    static const char *const names[] = { "user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time" };
+    static const char *const names[] = {
+        "user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"
+    };
     csn_sandbox *a = an_ephemeral(), *b = an_ephemeral();
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -148,9 +150,10 @@ static void note_end(int64_t n, int result, const csn_error *err, void *user)
 static void check_worker(void)
 {
     csn_sandbox *box = an_ephemeral();
-    csn_file_request request = {
-        .size = sizeof(request), .verb = CSN_FILE_SEARCH, .path = "/usr", .arg = "in no file of the world"
-    };
+    csn_file_request request = { .size = sizeof(request),
+                                 .verb = CSN_FILE_SEARCH,
+                                 .path = "/usr",
+                                 .arg = "in no file of the world" };
     bool has_ended = false;
 
     OK(csn_file_request_start(box, &request, note_end, &has_ended, err));
@@ -214,8 +217,10 @@ TEST(descriptors_and_directory_of_the_caller_stay_outside)
     csn_sandbox *box = an_ephemeral();
     CHECK_STR(sh(box, "pwd")->out, "/home/daytona\n");
     CHECK_STR(run(box, .argv = ARGV("python3", "-c", OPEN_DESCRIPTORS))->merged, "[0, 1, 2]\n");
-    CHECK_STR(run(box, .argv = ARGV("python3", "-c", OPEN_DESCRIPTORS), .stdin_kind = CSN_STDIN_BYTES)->merged,
-              "[0, 1, 2]\n");
+    CHECK_STR(
+        run(box, .argv = ARGV("python3", "-c", OPEN_DESCRIPTORS), .stdin_kind = CSN_STDIN_BYTES)
+            ->merged,
+        "[0, 1, 2]\n");
     pid_t both[] = { init_of(box), keeper_of(box) };
     for (size_t i = 0; i < 2; i++)
         for (int fd = 0; fd < 256; fd++) {
@@ -230,8 +235,16 @@ TEST(descriptors_and_directory_of_the_caller_stay_outside)
 TEST(a_working_directory_is_never_a_magic_link)
 {
     static const char *const places[] = {
-        "/proc/self/fd/3", "/proc/self/fd/0", "/proc/self/cwd", "/proc/self/root", "/proc/1/root", "/proc/1/cwd",
-        "/proc/self/root/home", "/proc/1/root/home", "/proc/self/fd/7/../../..", "/proc/thread-self/root/etc",
+        "/proc/self/fd/3",
+        "/proc/self/fd/0",
+        "/proc/self/cwd",
+        "/proc/self/root",
+        "/proc/1/root",
+        "/proc/1/cwd",
+        "/proc/self/root/home",
+        "/proc/1/root/home",
+        "/proc/self/fd/7/../../..",
+        "/proc/thread-self/root/etc",
     };
     csn_sandbox *box = an_ephemeral();
 
@@ -244,7 +257,9 @@ TEST(a_working_directory_is_never_a_magic_link)
     }
     /* A link of the sandbox's own that leads to one is no better. */
     CHECK_STR(ending(sh(box, "ln -s /proc/self/root way")), "exit 0");
-    csn_process_options o = { .size = sizeof(o), .argv = ARGV("true"), .cwd = "/home/daytona/way/etc" };
+    csn_process_options o = { .size = sizeof(o),
+                              .argv = ARGV("true"),
+                              .cwd = "/home/daytona/way/etc" };
     csn_run_result result = { 0 };
     csn_error err = { 0 };
     CHECK(csn_run(box, &o, &result, &err) < 0);
@@ -256,18 +271,21 @@ TEST(a_working_directory_is_never_a_magic_link)
     "for d in / /bin /boot /dev /dev/shm /etc /home /home/daytona /lib /media /mnt /opt /proc /root /run /run/lock " \
     "/sbin /srv /tmp /usr /usr/bin /usr/lib /usr/local /usr/share /var /var/cache /var/lib /var/lock /var/log " \
     "/var/mail /var/run /var/spool /var/tmp; do echo x 2>/dev/null >$d/csn-trace-31 && echo $d; done; true"
-#define SEARCH "find / -xdev -name 'csn-trace-31*' 2>/dev/null; " \
-               "find /usr /tmp /dev /dev/shm -xdev -name 'csn-trace-31*' 2>/dev/null; true"
+#define SEARCH \
+    "find / -xdev -name 'csn-trace-31*' 2>/dev/null; " \
+    "find /usr /tmp /dev /dev/shm -xdev -name 'csn-trace-31*' 2>/dev/null; true"
 
 TEST(nothing_written_in_one_sandbox_shows_in_another_or_on_the_host)
 {
     csn_sandbox *first = an_ephemeral(), *beside = an_ephemeral();
     const csn_run_result *wrote = sh(first, EVERYWHERE " 2>/dev/null");
 
-    CHECK(strstr(wrote->out, "/home/daytona\n") && strstr(wrote->out, "/tmp\n") && strstr(wrote->out, "/dev/shm\n"));
+    CHECK(strstr(wrote->out, "/home/daytona\n") && strstr(wrote->out, "/tmp\n") &&
+          strstr(wrote->out, "/dev/shm\n"));
     CHECK(strstr(sh(first, SEARCH)->out, "csn-trace-31"));
     CHECK_STR(sh(beside, SEARCH)->out, "");
-    for (const char *at = wrote->out; *at; at += strcspn(at, "\n") + 1) { /* the same names on the host */
+    for (const char *at = wrote->out; *at;
+         at += strcspn(at, "\n") + 1) { /* the same names on the host */
         char path[128];
         (void) snprintf(path, sizeof(path), "%.*s/csn-trace-31", (int) strcspn(at, "\n"), at);
         if (access(path, F_OK) == 0)
@@ -292,8 +310,10 @@ TEST(locks_sockets_and_shared_memory_end_at_the_wall)
     char real[4096];
 
     CHECK(realpath("/usr/bin/python3", real) != NULL);
-    wait_for(start(a, (csn_process_options){ .shell = "exec flock /usr/bin/python3 sh -c 'echo held; sleep 1000'",
-                                             .is_background = 1 }),
+    wait_for(start(a,
+                   (csn_process_options){
+                       .shell = "exec flock /usr/bin/python3 sh -c 'echo held; sleep 1000'",
+                       .is_background = 1 }),
              "held");
     CHECK_STR(ending(sh(a, "flock -n /usr/bin/python3 true")), "exit 1");
     CHECK_STR(ending(sh(b, "flock -n /usr/bin/python3 true")), "exit 0");
@@ -301,16 +321,24 @@ TEST(locks_sockets_and_shared_memory_end_at_the_wall)
     CHECK(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
     close(fd);
 
-    wait_for(start(a, (csn_process_options){
-                          .shell = "exec python3 -c \"import socket,time; s=socket.socket(socket.AF_UNIX); "
-                                   "s.bind('\\0csn-31'); s.listen(); print('listening', flush=True); time.sleep(1000)\"",
-                          .is_background = 1 }),
-             "listening");
-    CHECK_STR(ending(sh(a, "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('\\0csn-31')\"")),
-              "exit 0");
-    CHECK_STR(ending(sh(b, "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('\\0csn-31')\" "
-                           "2>/dev/null")),
-              "exit 1");
+    wait_for(
+        start(
+            a,
+            (csn_process_options){
+                .shell =
+                    "exec python3 -c \"import socket,time; s=socket.socket(socket.AF_UNIX); "
+                    "s.bind('\\0csn-31'); s.listen(); print('listening', flush=True); time.sleep(1000)\"",
+                .is_background = 1 }),
+        "listening");
+    CHECK_STR(
+        ending(sh(
+            a, "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('\\0csn-31')\"")),
+        "exit 0");
+    CHECK_STR(
+        ending(sh(
+            b, "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('\\0csn-31')\" "
+               "2>/dev/null")),
+        "exit 1");
     CHECK_STR(ending(sh(a, "ipcmk -M 4096 >/dev/null && ipcs -m | grep -q 4096")), "exit 0");
     CHECK_STR(ending(sh(b, "ipcs -m | grep -q 4096")), "exit 1");
 }
@@ -356,7 +384,8 @@ TEST(what_the_engine_knows_by_its_environment_is_nowhere_inside)
 
     CHECK_STR(sh(box, "env | sort")->err, "");
     CHECK(!strstr(sh(box, "env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null")->out, SECRET));
-    CHECK_STR(sh(box, "grep -rl " SECRET " /etc /home /run /tmp /var /dev/shm 2>/dev/null")->out, "");
+    CHECK_STR(sh(box, "grep -rl " SECRET " /etc /home /run /tmp /var /dev/shm 2>/dev/null")->out,
+              "");
     csn_process *process = start(box, (csn_process_options){ .argv = ARGV("sleep", "1000") });
     CHECK(until(is_sleeping, box));
     size_t n = processes_of(box, pids, 63);
@@ -377,8 +406,9 @@ TEST(what_the_engine_knows_by_its_environment_is_nowhere_inside)
 
 /* Escapes that type, retitle and report, line ends of other systems, bytes that are no UTF-8, a zero, and what our own
  * frames look like: a length, a type, a sequence number. */
-static const char hostile[] = "\033]0;owned\007\033[6n\033P+q\033\\\r\n\xff\xfe\xc0\x80\0\x10\0\0\0\x01\0\0\0\x02\0\0\0"
-                              "{\"ended\":\"exit\",\"exit_code\":0}\nok 1 - forged\n1..1\n\x1b[2J";
+static const char hostile[] =
+    "\033]0;owned\007\033[6n\033P+q\033\\\r\n\xff\xfe\xc0\x80\0\x10\0\0\0\x01\0\0\0\x02\0\0\0"
+    "{\"ended\":\"exit\",\"exit_code\":0}\nok 1 - forged\n1..1\n\x1b[2J";
 
 TEST(output_is_data_whatever_it_looks_like)
 {
@@ -397,7 +427,8 @@ TEST(output_is_data_whatever_it_looks_like)
     CHECK_INT(r->receipt.stdout_bytes, 64 * len);
     CHECK_STR(ending(sh(box, "cat hostile; kill -9 $$")), "signal 9");
 
-    csn_process *process = start(box, (csn_process_options){ .shell = "cat hostile; exit 9", .is_background = 1 });
+    csn_process *process =
+        start(box, (csn_process_options){ .shell = "cat hostile; exit 9", .is_background = 1 });
     csn_receipt receipt;
     OK(csn_process_wait(process, 0, &receipt, err));
     CHECK_INT(receipt.exit_code, 9);
@@ -417,13 +448,14 @@ TEST(output_is_data_whatever_it_looks_like)
 TEST(frames_written_into_every_descriptor_reach_nobody)
 {
     csn_sandbox *box = an_ephemeral();
-    static const char program[] = "import os, sys\n"
-                                  "n = 0\n"
-                                  "for fd in range(3, 4096):\n"
-                                  "    try: n += os.write(fd, b'\\x10\\0\\0\\0\\x01\\0\\0\\0forged')\n"
-                                  "    except OSError: pass\n"
-                                  "print(n)\n"
-                                  "sys.exit(5)\n";
+    static const char program[] =
+        "import os, sys\n"
+        "n = 0\n"
+        "for fd in range(3, 4096):\n"
+        "    try: n += os.write(fd, b'\\x10\\0\\0\\0\\x01\\0\\0\\0forged')\n"
+        "    except OSError: pass\n"
+        "print(n)\n"
+        "sys.exit(5)\n";
     const csn_run_result *r = run(box, .argv = ARGV("python3", "-c", program));
 
     CHECK_STR(ending(r), "exit 5");
