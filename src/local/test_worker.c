@@ -1,0 +1,331 @@
+/* What a file worker says is said by the attacker. Here the test plays keeper and worker, and says what it must not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/time.h"
+#include "csn_test.h"
+#include "local/local.h"
+
+typedef struct scene {
+    csn_local *local;
+    csn_local_box *box;
+    int keeper, worker; /* our ends */
+    uint32_t seq;
+    bool is_done;
+    int result, n_files, n_matches;
+    csn_error err;
+    csn_file_result ret;
+} scene;
+
+static csn_loop *loop;
+static csn_backend *backend;
+static scene s;
+
+static void close_all(void *user)
+{
+    (void) user;
+    if (s.box)
+        csn_box_unref(&s.box->base);
+    s.box = NULL;
+    if (backend)
+        backend = backend->ops->free(backend);
+    loop = csn_loop_free(loop);
+    csn_close(&s.keeper);
+    csn_close(&s.worker);
+    csn_close(&s.ret.fd);
+}
+
+static void on_done(const csn_file_result *ret, int result, const csn_error *err, void *user)
+{
+    (void) user;
+    s.is_done = true;
+    s.result = result;
+    s.ret = *ret;
+    if (err)
+        s.err = *err;
+}
+
+static void on_file(const csn_file_info *info, void *user)
+{
+    (void) user;
+    CHECK(info->path && info->owner && info->group);
+    s.n_files++;
+}
+
+static void on_match(const csn_file_match *match, void *user)
+{
+    (void) user;
+    CHECK(match->path && match->text);
+    s.n_matches++;
+}
+
+static void open_scene(void)
+{
+    const char *dir = csn_test_dir();
+    char path[512];
+    int pair[2];
+
+    s = (scene){ .keeper = -1, .worker = -1, .ret = { .fd = -1 } };
+    (void) snprintf(path, sizeof(path), "%s/caisson-keeper", dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    close(fd);
+    (void) snprintf(path, sizeof(path), "%s/state", dir);
+    CHECK(csn_loop_new(&loop) == 0);
+    CHECK(csn_local_open(loop, path, dir, 0, 0, &backend, NULL) == CSN_OK);
+    csn_test_defer(close_all, NULL);
+    s.local = csn_container_of(backend, csn_local, base);
+    s.box = csn_local_box_new(s.local, NULL);
+    CHECK(s.box && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+    CHECK(csn_conn_open(&s.box->conn, pair[0]) == 0);
+    s.keeper = pair[1];
+    s.box->base.state = CSN_STATE_STARTED;
+    s.box->base.wish.is_detached = true;
+}
+
+/* The verb is asked for; its channel arrives at us. */
+static void ask(uint32_t verb, uint32_t max_results)
+{
+    static char buffer[CSN_FRAME_MAX];
+    csn_msg msg = CSN_MSG_INIT;
+    csn_file_call call = { .verb = verb,
+                           .path = "path",
+                           .arg = "arg",
+                           .max_results = max_results,
+                           .on_file = on_file,
+                           .on_match = on_match };
+
+    open_scene();
+    CHECK_INT(csn_local_file(&s.box->base, &call, on_done, NULL, NULL), CSN_OK);
+    CHECK_INT(csn_frame_recv(s.keeper, buffer, sizeof(buffer), CSN_SAID_BY_CLIENT, 0, &msg), 1);
+    CHECK_INT(msg.head.type, CSN_FRAME_SPAWN);
+    s.seq = msg.head.seq;
+    s.worker = csn_msg_take_fd(&msg, 0);
+    CHECK(s.worker >= 0);
+    csn_msg_done(&msg);
+}
+
+static int answer(void)
+{
+    int64_t deadline = csn_deadline_in_ms(5000);
+
+    while (!s.is_done && !csn_deadline_passed(deadline))
+        CHECK(csn_loop_run_once(loop, deadline) >= 0);
+    CHECK(s.is_done);
+    return s.result;
+}
+
+static void say(uint32_t type, const void *fixed, size_t fixed_len, const csn_pack *rest, int fd)
+{
+    csn_out out = { .type = type,
+                    .fixed = fixed,
+                    .fixed_len = fixed_len,
+                    .rest = rest ? rest->data : NULL,
+                    .rest_len = rest ? rest->len : 0,
+                    .fds = &fd,
+                    .n_fds = fd >= 0 };
+
+    CHECK_INT(csn_frame_send(s.worker, &out), 0);
+}
+
+static void say_entry(uint32_t kind, int64_t size, const char *path)
+{
+    csn_file_entry e = { .kind = kind, .mode = 0xffffffff, .size_bytes = size };
+    char bytes[8192];
+    csn_pack p = { .data = bytes, .cap = sizeof(bytes) };
+
+    csn_pack_str(&p, path);
+    csn_pack_str(&p, "target");
+    csn_pack_str(&p, "");
+    csn_pack_str(&p, "group");
+    say(CSN_FRAME_FILE_ENTRY, &e, sizeof(e), &p, -1);
+}
+
+static void say_done(int32_t sys_errno)
+{
+    csn_file_done d = { .sys_errno = sys_errno };
+
+    say(CSN_FRAME_FILE_DONE, &d, sizeof(d), NULL, -1);
+}
+
+static void say_fd(int fd)
+{
+    csn_file_done d = { 0 };
+
+    say(CSN_FRAME_FILE_FD, &d, sizeof(d), NULL, fd);
+}
+
+TEST(an_honest_list_arrives)
+{
+    ask(CSN_FILE_LIST, 3);
+    say_entry(CSN_FILE_REGULAR, 1, "a");
+    say_entry(CSN_FILE_SYMLINK, 1, "b");
+    say_done(0);
+    CHECK_INT(answer(), CSN_OK);
+    CHECK_INT(s.n_files, 2);
+}
+
+TEST(names_that_are_paths_are_refused)
+{
+    static const char *const names[] = { "../up", "a/b", "..", ".", "" };
+
+    for (size_t i = 0; i < CSN_COUNT(names); i++) {
+        ask(CSN_FILE_LIST, 3);
+        say_entry(CSN_FILE_REGULAR, 1, names[i]);
+        CHECK_INT(answer(), CSN_E_PROTOCOL);
+        CHECK_INT(s.n_files, 0);
+        close_all(NULL);
+    }
+}
+
+TEST(kinds_and_sizes_out_of_range_are_refused)
+{
+    ask(CSN_FILE_LIST, 3);
+    say_entry(77, 1, "a");
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+    close_all(NULL);
+    ask(CSN_FILE_LIST, 3);
+    say_entry(CSN_FILE_REGULAR, -5, "a");
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+}
+
+TEST(more_than_was_asked_for_is_refused)
+{
+    ask(CSN_FILE_FIND, 2);
+    for (int i = 0; i < 3; i++)
+        say_entry(CSN_FILE_REGULAR, 1, "x/y");
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+    CHECK_INT(s.n_files, 2);
+}
+
+TEST(a_match_without_its_text_is_refused)
+{
+    csn_file_hit hit = { .line = 1 };
+    char bytes[64];
+    csn_pack p = { .data = bytes, .cap = sizeof(bytes) };
+
+    ask(CSN_FILE_SEARCH, 2);
+    csn_pack_str(&p, "only a path");
+    say(CSN_FRAME_FILE_MATCH, &hit, sizeof(hit), &p, -1);
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+    CHECK_INT(s.n_matches, 0);
+}
+
+TEST(only_a_regular_file_is_let_through)
+{
+    int pipe_fd[2], pair[2];
+    int dir = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int zero = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    int path = open("/etc/passwd", O_PATH | O_CLOEXEC);
+    int good = memfd_create("file", MFD_CLOEXEC);
+
+    CHECK(pipe2(pipe_fd, O_CLOEXEC) == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    const struct {
+        int fd, want;
+    } cases[] = { { pipe_fd[0], CSN_E_NOT_REGULAR }, { pair[0], CSN_E_NOT_REGULAR },
+                  { dir, CSN_E_NOT_REGULAR },        { zero, CSN_E_NOT_REGULAR },
+                  { path, CSN_E_PROTOCOL },          { -1, CSN_E_PROTOCOL },
+                  { good, CSN_OK } };
+
+    for (size_t i = 0; i < CSN_COUNT(cases); i++) {
+        ask(CSN_FILE_OPEN, 0);
+        say_fd(cases[i].fd);
+        if (cases[i].want == CSN_OK)
+            say_done(0);
+        CHECK_INT(answer(), cases[i].want);
+        CHECK((s.ret.fd >= 0) == (cases[i].want == CSN_OK));
+        close_all(NULL);
+    }
+}
+
+TEST(a_descriptor_nobody_asked_for_is_refused)
+{
+    ask(CSN_FILE_STAT, 0);
+    say_fd(memfd_create("file", MFD_CLOEXEC));
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+    CHECK_INT(s.ret.fd, -1);
+}
+
+TEST(two_descriptors_are_one_too_many)
+{
+    int fd = memfd_create("file", MFD_CLOEXEC);
+
+    ask(CSN_FILE_OPEN, 0);
+    say_fd(fd);
+    say_fd(fd);
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+    CHECK_INT(s.ret.fd, -1);
+    close(fd);
+}
+
+TEST(success_without_the_descriptor_is_refused)
+{
+    ask(CSN_FILE_OPEN, 0);
+    say_done(0);
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+}
+
+TEST(errors_are_told_and_nonsense_isnt_believed)
+{
+    ask(CSN_FILE_STAT, 0);
+    say_done(ENOENT);
+    CHECK_INT(answer(), CSN_E_NOT_FOUND);
+    CHECK_INT(s.err.sys_errno, ENOENT);
+    close_all(NULL);
+    ask(CSN_FILE_STAT, 0);
+    say_done(-17);
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+    close_all(NULL);
+    ask(CSN_FILE_STAT, 0);
+    say_done(99999);
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+}
+
+TEST(bytes_that_are_no_frame_end_it)
+{
+    ask(CSN_FILE_LIST, 3);
+    CHECK(send(s.worker, "garbage that is no frame at all", 31, MSG_NOSIGNAL) == 31);
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+}
+
+TEST(frames_of_a_keeper_are_none_of_a_workers)
+{
+    csn_done d = { 0 };
+
+    ask(CSN_FILE_LIST, 3);
+    say(CSN_FRAME_DONE, &d, sizeof(d), NULL, -1);
+    CHECK_INT(answer(), CSN_E_PROTOCOL);
+}
+
+TEST(a_worker_that_just_ends_is_lost)
+{
+    ask(CSN_FILE_LIST, 3);
+    say_entry(CSN_FILE_REGULAR, 1, "a");
+    csn_close(&s.worker);
+    CHECK_INT(answer(), CSN_E_LOST);
+}
+
+TEST(the_keepers_refusal_is_the_answer)
+{
+    csn_wire_error e = { .code = CSN_E_LIMIT, .message = "too many" };
+    csn_out out = { .type = CSN_FRAME_ERROR, .fixed = &e, .fixed_len = sizeof(e) };
+
+    ask(CSN_FILE_LIST, 3);
+    out.seq = s.seq;
+    CHECK_INT(csn_frame_send(s.keeper, &out), 0);
+    CHECK_INT(answer(), CSN_E_LIMIT);
+    CHECK_STR(s.err.message, "too many");
+}
+
+TEST(a_keeper_that_hangs_up_takes_the_verb_with_it)
+{
+    ask(CSN_FILE_LIST, 3);
+    csn_close(&s.keeper);
+    CHECK_INT(answer(), CSN_E_LOST);
+}
