@@ -174,10 +174,10 @@ typedef struct csn_score {
     int success;
     int produced_output;
     int error_occurred;
-    const char *error_message; /* borrowed, may be NULL */
     int disqualified;
-    char *reason;  /* why disqualified, or NULL */
-    char *quality; /* JSON: what the scorer or the checks said, or NULL */
+    const char *error_message; /* borrowed, may be NULL */
+    char *reason;              /* why disqualified, or NULL */
+    char *quality;             /* JSON: what the scorer or the checks said, or NULL */
     double quality_score;
     double runtime_seconds;
     double exec_seconds;

@@ -24,12 +24,22 @@
 
 /* ---- what a finished run leaves ---- */
 
+static void make_empty(char **text)
+{
+    char *none = csn_strdup("");
+
+    if (!none) { /* then it keeps its memory for nothing */
+        (*text)[0] = '\0';
+        return;
+    }
+    free(*text);
+    *text = none;
+}
+
 static void drop_bulk(csn_candidate_result *r)
 {
-    r->output[0] = '\0';
-    r->stderr_data[0] = '\0';
-    r->output = realloc(r->output, 1) ?: r->output;
-    r->stderr_data = realloc(r->stderr_data, 1) ?: r->stderr_data;
+    make_empty(&r->output);
+    make_empty(&r->stderr_data);
     r->output_len = r->stderr_len = r->setup_output_len = 0;
     free(r->artifact_content);
     free(r->setup_output);
@@ -353,12 +363,12 @@ static int allocate(csn_arena *a, size_t n)
     if (csn_mul_size(n, res->n_trials, &n_runs) < 0)
         return -ENOMEM;
     res->n_candidates = n;
-    res->results = csn_calloc(n + 1, sizeof(*res->results));
+    res->results = csn_calloc(n + 1, sizeof(csn_candidate_result *));
     res->scores = csn_calloc(n + 1, sizeof(*res->scores));
     res->names = csn_calloc(n + 1, sizeof(*res->names));
     res->descriptions = csn_calloc(n + 1, sizeof(*res->descriptions));
     res->stats = csn_calloc(n + 1, sizeof(*res->stats));
-    res->runs = csn_calloc(n_runs + 1, sizeof(*res->runs));
+    res->runs = csn_calloc(n_runs + 1, sizeof(csn_candidate_result *));
     res->run_candidate = csn_calloc(n_runs + 1, sizeof(*res->run_candidate));
     res->run_scores = csn_calloc(n_runs + 1, sizeof(*res->run_scores));
     a->run_trial = csn_calloc(n_runs + 1, sizeof(*a->run_trial));

@@ -121,7 +121,7 @@ int csn_candidate_run(csn_engine *engine, const csn_candidate *candidate,
                       csn_error *err)
 {
     single s = { 0 };
-    csn_candidate c;
+    csn_candidate c = { 0 };
     csn_entry entry = { .refusal = CSN_BUF_INIT, .script = CSN_BUF_INIT };
     const char *why;
     int r = csn_arena_options_copy(&s.o, sizeof(s.o), opts, opts ? opts->size : 0,

@@ -139,7 +139,7 @@ static int set_scorer(reader *r, const char *key, const csn_json *v, void *to)
     csn_auto(fd) int fd = -1;
     int e = set_path(r, key, v, &path);
 
-    if (e < 0)
+    if (e < 0 || !path)
         return e;
     fd = open(path, O_PATH | O_CLOEXEC);
     if (fd < 0)

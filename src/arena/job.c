@@ -62,13 +62,13 @@ csn_candidate_result *csn_candidate_result_free(csn_candidate_result *result)
 void csn_result_fail(csn_candidate_result *result, const char *message)
 {
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    char *copy;
 
     if (result->error_message)
         return;
     csn_redact(message, &text);
-    result->error_message = csn_buf_take(&text, NULL);
-    if (!result->error_message)
-        result->error_message = strdup("out of memory");
+    copy = csn_buf_take(&text, NULL);
+    result->error_message = copy ? copy : csn_strdup("out of memory");
 }
 
 /* ---- small things ---- */
@@ -101,6 +101,7 @@ static void CSN_PRINTF(2, 3) fail(csn_job *job, const char *fmt, ...)
     va_start(args, fmt);
     csn_buf_vprintf(&text, fmt, args);
     va_end(args);
+    job->has_failed = true; /* also when there is no memory left to say why */
     csn_result_fail(job->result, text.data);
 }
 
@@ -112,7 +113,7 @@ static const char *reason_of(int result, const csn_error *err)
 /* The first 50 characters, not bytes, of a reason. */
 static void say_error(csn_job *job)
 {
-    const char *text = job->result->error_message;
+    const char *text = job->result->error_message ? job->result->error_message : "";
     size_t len = strlen(text), at = 0;
 
     for (int n = 0; n < 50 && at < len; n++) {
@@ -174,7 +175,7 @@ static void finish(csn_job *job)
         r->error_message = NULL;
         csn_result_fail(r, "Cancelled");
     }
-    r->success = !r->error_message;
+    r->success = !job->has_failed && !job->is_cancelled;
     r->t_end = job->started_ns ? moment(job) : -1;
     if (job->started_ns)
         r->runtime_seconds = (double) (csn_now_ns() - job->started_ns) / 1e9;
@@ -304,7 +305,7 @@ static void timed_out(csn_job *job)
     job->result->timed_out = 1;
     fail(job, "Execution timed out after %s seconds",
          seconds_text(job->plan->exec.timeout_ms, seconds));
-    say(job, "[Error] %s", job->result->error_message);
+    say(job, "[Error] Execution timed out after %s seconds", seconds);
     enter_clean(job);
 }
 
@@ -504,7 +505,7 @@ void csn_job_begin(csn_job *job, int64_t origin_ns)
 
 void csn_job_refuse(csn_job *job, const char *message)
 {
-    csn_result_fail(job->result, message);
+    fail(job, "%s", message);
     finish(job);
 }
 

@@ -51,7 +51,7 @@ struct csn_job {
     int64_t origin_ns, started_ns, exec_ns, deadline_ns;
     csn_buf output, errors, setup_output;
     csn_receipt receipt;
-    bool is_cancelled, is_creating, is_orphan;
+    bool has_failed, is_cancelled, is_creating, is_orphan;
 };
 
 /* A result with an id and nothing else; NULL: no memory. */

@@ -134,7 +134,7 @@ static int compare(csn_arena_result *r, size_t first, size_t second, size_t *run
 
 static int score_one(csn_arena_result *r, size_t candidate, const size_t *runs, size_t n)
 {
-    const csn_score **trials = csn_calloc(n + 1, sizeof(*trials));
+    const csn_score **trials = csn_calloc(n + 1, sizeof(const csn_score *));
     int e;
 
     if (!trials)

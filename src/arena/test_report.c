@@ -63,12 +63,12 @@ static csn_arena_result *an_arena(unsigned n_trials, const char *text, size_t le
     a->timestamp = csn_strdup("2026-01-01T00:00:00.000Z");
     a->environment = csn_strdup("caisson test");
     a->artifact_name = csn_strdup("output.md");
-    a->results = csn_calloc(n, sizeof(*a->results));
+    a->results = csn_calloc(n, sizeof(csn_candidate_result *));
     a->scores = csn_calloc(n, sizeof(*a->scores));
     a->names = csn_calloc(n, sizeof(*a->names));
     a->descriptions = csn_calloc(n, sizeof(*a->descriptions));
     a->stats = csn_calloc(n, sizeof(*a->stats));
-    a->runs = csn_calloc(n_runs, sizeof(*a->runs));
+    a->runs = csn_calloc(n_runs, sizeof(csn_candidate_result *));
     a->run_candidate = csn_calloc(n_runs, sizeof(*a->run_candidate));
     a->run_scores = csn_calloc(n_runs, sizeof(*a->run_scores));
     for (size_t i = 0; i < n_runs; i++) {
@@ -138,6 +138,7 @@ TEST(ten_megabytes_are_cut_in_the_page_and_whole_in_the_json)
     size_t len = (size_t) 10 << 20, page_len, json_len;
     char *big = malloc(len + 1);
 
+    CHECK(big != NULL);
     memset(big, 'x', len);
     big[len] = '\0';
     (void) reported(an_arena(1, big, len), CSN_REPORT_HTML, &page_len);
