@@ -102,6 +102,7 @@ int csn_state_find_libexec(const char *wished, char **ret_dir, csn_error *err);
 /* record.c: boxes/<id>/record */
 int csn_record_write(int box_fd, const csn_wish *wish, bool is_durable, csn_error *err);
 int csn_record_read(int box_fd, csn_wish *ret_wish, csn_error *err);
+int csn_record_parse(const char *data, size_t len, csn_wish *ret_wish); /* 0 or -errno */
 
 /* claim.c: directories, names and id ranges */
 int csn_claim_box(csn_local *local, csn_wish *wish, int *ret_dir_fd, csn_error *err);

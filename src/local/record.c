@@ -205,20 +205,27 @@ static int get_wish(const csn_json *v, csn_wish *wish)
     return get_mounts(csn_json_get(v, "mounts"), wish);
 }
 
-int csn_record_read(int box_fd, csn_wish *ret_wish, csn_error *err)
+int csn_record_parse(const char *data, size_t len, csn_wish *ret_wish)
 {
-    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
     csn_auto(json) csn_json *doc = NULL;
     csn_auto(wish) csn_wish wish = { .id_index = -1 };
-    int r = csn_read_file(box_fd, "record", &text, RECORD_MAX);
+    int r = csn_json_parse(data, len, &doc, NULL);
 
-    if (r == 0)
-        r = csn_json_parse(text.data, text.len, &doc, NULL);
     if (r == 0)
         r = get_wish(doc, &wish);
     if (r < 0)
-        return csn_fail_sys(err, r, "read the sandbox's record");
+        return r;
     *ret_wish = wish;
     wish = (csn_wish){ .id_index = -1 };
-    return CSN_OK;
+    return 0;
+}
+
+int csn_record_read(int box_fd, csn_wish *ret_wish, csn_error *err)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    int r = csn_read_file(box_fd, "record", &text, RECORD_MAX);
+
+    if (r == 0)
+        r = csn_record_parse(text.data, text.len, ret_wish);
+    return r < 0 ? csn_fail_sys(err, r, "read the sandbox's record") : CSN_OK;
 }
