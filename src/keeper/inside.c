@@ -12,12 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/time.h"
 #include "inside_impl.h"
 #include "keeper.h"
 #include "kern/caps.h"
@@ -34,6 +36,8 @@ enum { CONTROL_FD = CSN_KEEPER_FD, SETUP_FD, FIRST_FREE_FD };
 enum {
     FSIZE_SLACK = 1 << 20
 }; /* so that a full disk says ENOSPC before a long file says SIGXFSZ */
+
+enum { SPIN_NS = 250000 };
 
 static char plan_bytes[CSN_FRAME_MAX];
 
@@ -129,9 +133,17 @@ static int receive_plan(csn_inside *in)
     return r;
 }
 
+/* The keeper is mapping our ids just now: to sleep and be woken again would take longer than that. */
 static int receive_go(csn_inside *in)
 {
-    ssize_t n = csn_recv_fds(in->setup_fd, &in->go, sizeof(in->go), NULL, 0, NULL);
+    const int64_t until = csn_deadline_in_ns(SPIN_NS);
+    ssize_t n;
+
+    do
+        n = csn_recv_fds_flags(in->setup_fd, &in->go, sizeof(in->go), NULL, 0, NULL, MSG_DONTWAIT);
+    while (n == -EAGAIN && !csn_deadline_passed(until));
+    if (n == -EAGAIN)
+        n = csn_recv_fds(in->setup_fd, &in->go, sizeof(in->go), NULL, 0, NULL);
 
     if (n != (ssize_t) sizeof(in->go))
         return n < 0 ? (int) n : -EPIPE;
