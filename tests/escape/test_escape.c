@@ -27,7 +27,7 @@
 
 #include "attack.h"
 
-enum { ATTACKS_MAX = 512, SHM_KEY = 0x43534e31, RED_MIN = 200, RED_MIN_UNPRIVILEGED = 150 };
+enum { ATTACKS_MAX = 512, SHM_KEY = 0x43534e31, RED_MIN = 150 };
 
 struct row {
     char name[64], requirement[48];
@@ -389,14 +389,15 @@ int main(int argc, char **argv)
         each_set_of_walls(engine, 0);
         char what[64];
         snprintf(what, sizeof(what), "%d attempts went red", n_red);
-        result(n_red >= (geteuid() == 0 ? RED_MIN : RED_MIN_UNPRIVILEGED), "walls", what, "");
+        result(n_red >= RED_MIN, "walls", what, "");
     } else if (argc > 2 && strcmp(argv[2], "--each-wall") == 0) {
         each_set_of_walls(engine, 1);
     } else {
         size_t n_walled = 0;
         for (size_t i = 0; i < n_rows; i++)
             n_walled += rows[i].walls != 0;
-        result(n_walled >= 150, "table", "holds at least 150 attempts that name their walls", "");
+        result(n_walled >= RED_MIN, "table", "holds at least 150 attempts that name their walls",
+               "");
         all_walls_up(engine);
     }
     csn_engine_free(engine);

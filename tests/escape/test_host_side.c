@@ -194,6 +194,25 @@ TEST(commands_of_a_second_engine_have_the_same_policy)
     OK(csn_sandbox_delete(box, err));
 }
 
+/* --- the keeper's own walls --------------------------------------------------------------------------------------- */
+
+TEST(the_keeper_has_given_up_what_it_needs_no_more)
+{
+    static const char *const sets[] = { "CapInh", "CapPrm", "CapEff", "CapAmb" };
+    csn_sandbox *box = an_ephemeral();
+    pid_t keeper = keeper_of(box);
+
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        CHECK_STR(status_of(keeper, sets[i]), "0000000000000000");
+    if (!is_rootless()) /* who has no right to lower it has nothing to gain from it */
+        CHECK_STR(status_of(keeper, "CapBnd"), "0000000000000000");
+    CHECK_STR(status_of(keeper, "NoNewPrivs"), "1");
+    CHECK_STR(status_of(keeper, "Seccomp"), "2");
+#ifdef CSN_TEST_HOOKS
+    CHECK_STR(status_of(keeper_of(an_ephemeral(.walls_off = CSN_WALL_KEEPER)), "Seccomp"), "0");
+#endif
+}
+
 /* --- R10 ---------------------------------------------------------------------------------------------------------- */
 
 #define OPEN_DESCRIPTORS \
