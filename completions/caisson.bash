@@ -225,6 +225,103 @@ _caisson() {
         esac
         operands='@file'
         ;;
+    interp)
+        opts='--help --code --file --interactive --vars --events --json --quiet --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --profile --field --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync'
+        case $prev in
+        -c | --code) kind='@none' ;;
+        -f | --file) kind='@file' ;;
+        --vars) kind='@none' ;;
+        --events) kind='@file' ;;
+        -s | --session) kind='@none' ;;
+        --volume) kind='@volume' ;;
+        --volume-subpath) kind='@none' ;;
+        --repo) kind='@dir' ;;
+        --ref) kind='@none' ;;
+        --context) kind='@file' ;;
+        --image) kind='@image' ;;
+        -e | --env) kind='@none' ;;
+        --env-file) kind='@file' ;;
+        -m | --memory) kind='@none' ;;
+        --cpu) kind='@none' ;;
+        --timeout) kind='@none' ;;
+        --execute-timeout) kind='@none' ;;
+        --profile) kind='ROOT_INTERLOCUTOR RLM_ROOT RLM_DELEGATE MAINTENANCE' ;;
+        --field) kind='@none' ;;
+        --llm-url) kind='@none' ;;
+        --llm-model) kind='@none' ;;
+        --llm-cmd) kind='@none' ;;
+        --max-llm-calls) kind='@none' ;;
+        --llm-timeout) kind='@none' ;;
+        --max-depth) kind='@none' ;;
+        --child-isolation) kind='auto context' ;;
+        --child-fallback) kind='clean fail' ;;
+        esac
+        ;;
+    rlm)
+        opts='--help --input --max-iterations --json --quiet --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --profile --field'
+        case $prev in
+        --input) kind='@file' ;;
+        --max-iterations) kind='@none' ;;
+        --llm-url) kind='@none' ;;
+        --llm-model) kind='@none' ;;
+        --llm-cmd) kind='@none' ;;
+        --max-llm-calls) kind='@none' ;;
+        --llm-timeout) kind='@none' ;;
+        --max-depth) kind='@none' ;;
+        --child-isolation) kind='auto context' ;;
+        --child-fallback) kind='clean fail' ;;
+        -s | --session) kind='@none' ;;
+        --volume) kind='@volume' ;;
+        --volume-subpath) kind='@none' ;;
+        --repo) kind='@dir' ;;
+        --ref) kind='@none' ;;
+        --context) kind='@file' ;;
+        --image) kind='@image' ;;
+        -e | --env) kind='@none' ;;
+        --env-file) kind='@file' ;;
+        -m | --memory) kind='@none' ;;
+        --cpu) kind='@none' ;;
+        --timeout) kind='@none' ;;
+        --execute-timeout) kind='@none' ;;
+        --profile) kind='ROOT_INTERLOCUTOR RLM_ROOT RLM_DELEGATE MAINTENANCE' ;;
+        --field) kind='@none' ;;
+        esac
+        ;;
+    session)
+        case $sub in
+        ls)
+            opts='--help --quiet --json'
+            case $prev in
+            esac
+            ;;
+        rm)
+            opts='--help --force --quiet'
+            case $prev in
+            esac
+            ;;
+        export)
+            opts='--help'
+            ;;
+        import)
+            opts='--help'
+            operands='@file'
+            ;;
+        *) operands='ls rm export import' ;;
+        esac
+        ;;
+    smoke)
+        opts='--help --repo --ref --net'
+        case $prev in
+        --repo) kind='@dir' ;;
+        --ref) kind='@none' ;;
+        esac
+        ;;
+    diagnose)
+        opts='--help --env-file'
+        case $prev in
+        --env-file) kind='@file' ;;
+        esac
+        ;;
     ls | ps)
         opts='--help --label --state --all --quiet --names --no-trunc --json'
         case $prev in
@@ -344,13 +441,27 @@ _caisson() {
             esac
             operands='@volume'
             ;;
+        tree)
+            opts='--help --depth --json'
+            case $prev in
+            --depth) kind='@none' ;;
+            esac
+            operands='@volume'
+            ;;
+        cat)
+            opts='--help --max --json'
+            case $prev in
+            --max) kind='@none' ;;
+            esac
+            operands='@volume'
+            ;;
         rm)
             opts='--help --force --quiet'
             case $prev in
             esac
             operands='@volume'
             ;;
-        *) operands='create ls inspect rm' ;;
+        *) operands='create ls inspect tree cat rm' ;;
         esac
         ;;
     gc)
@@ -374,12 +485,12 @@ _caisson() {
         ;;
     help)
         opts='--help'
-        operands='run create exec shell arena candidate blocks ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
+        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
         ;;
     '')
         opts='--help --version --state'
         [[ $prev == --state ]] && kind=@dir
-        operands='run create exec shell arena candidate blocks ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
+        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
         ;;
     esac
     if [[ -n $kind ]]; then
