@@ -34,6 +34,8 @@ csn_process *csn_process_free(csn_process *process)
 {
     if (!process)
         return NULL;
+    if (process->follow)
+        csn_follow_drop(process->follow);
     if (process->exec)
         process->sandbox->box->ops->exec_free(process->exec);
     for (int i = 0; i < 2; i++)
@@ -114,9 +116,8 @@ static int on_output(csn_exec *exec, csn_stream stream, const void *data, size_t
     return 0;
 }
 
-static void on_ended(csn_exec *exec)
+void csn_process_end(csn_process *p)
 {
-    csn_process *p = exec->user;
     csn_receipt receipt;
 
     p->is_ended = true;
@@ -124,6 +125,14 @@ static void on_ended(csn_exec *exec)
         return;
     csn_process_receipt(p, &receipt);
     p->on_exit(p, &receipt, p->user_data);
+}
+
+static void on_ended(csn_exec *exec)
+{
+    csn_process *p = exec->user;
+
+    if (!p->follow) /* else the follower ends it, after the last output */
+        csn_process_end(p);
 }
 
 static void on_started(csn_exec *exec, int result, const csn_error *err)
@@ -135,6 +144,8 @@ static void on_started(csn_exec *exec, int result, const csn_error *err)
     p->start_done = NULL;
     if (result < 0)
         p = csn_process_free(p);
+    else if (p->follow)
+        csn_follow_begin(p->follow);
     if (done)
         done(p, result, err, user);
 }
@@ -270,7 +281,11 @@ int csn_process_start_start(csn_sandbox *sandbox, const csn_process_options *opt
         p->policy = o.output_policy;
         p->start_done = done;
         p->start_user = user;
-        r = sandbox->box->ops->exec(sandbox->box, &spec, &csn_process_events, p, &p->exec, err);
+        r = p->on_output && (spec.is_background || spec.is_pty) && !o.has_channel
+                ? csn_follow_start(p, err)
+                : CSN_OK;
+        if (r >= 0)
+            r = sandbox->box->ops->exec(sandbox->box, &spec, &csn_process_events, p, &p->exec, err);
     } else {
         r = csn_fail(err, CSN_E_NO_MEMORY, "run a command");
     }

@@ -13,6 +13,8 @@ typedef struct csn_kept {
     int64_t n_produced;
 } csn_kept;
 
+typedef struct csn_follow csn_follow;
+
 struct csn_process {
     csn_sandbox *sandbox; /* counted */
     csn_exec *exec;
@@ -31,7 +33,17 @@ struct csn_process {
     csn_buf order;        /* of the pieces: int32_t each, > 0 that many bytes of stdout, < 0 of stderr */
     csn_buf merged;       /* made when asked for */
     char *log_buffer;
+    csn_follow *follow; /* NULL: none, or it has reached the end */
 };
+
+/* process_follow.c */
+int csn_follow_start(csn_process *process, csn_error *err);
+void csn_follow_begin(csn_follow *follow); /* once the command runs */
+void csn_follow_resume(csn_follow *follow);
+void csn_follow_drop(csn_follow *follow); /* its process goes */
+
+/* It has ended and everything was given out: tells the caller. */
+void csn_process_end(csn_process *process);
 
 extern const csn_exec_events csn_process_events;
 

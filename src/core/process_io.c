@@ -31,7 +31,10 @@ int csn_process_resume(csn_process *process)
 
     if (r < 0)
         return r;
-    process->sandbox->box->ops->exec_resume(process->exec);
+    if (process->follow)
+        csn_follow_resume(process->follow);
+    else
+        process->sandbox->box->ops->exec_resume(process->exec);
     return CSN_OK;
 }
 

@@ -192,6 +192,8 @@ static int get_wish(const csn_json *v, csn_wish *wish)
             return -ENOMEM;
         *MEMBER(char *, wish, strings[i].at) = text;
     }
+    if (wish->name[0] && !csn_is_name(wish->name)) /* it becomes a path */
+        return -EBADMSG;
     for (size_t i = 0; i < CSN_COUNT(flags); i++)
         *MEMBER(bool, wish, flags[i].at) = csn_json_get_bool(v, flags[i].key, false);
     for (size_t i = 0; i < CSN_COUNT(numbers); i++)

@@ -220,3 +220,91 @@ TEST(growth_of_a_log_is_told_by_the_loop)
     CHECK_MEM(chunk.data, chunk.len, "now\n", 4);
     csn_process_free(p);
 }
+
+typedef struct heard {
+    char text[256];
+    size_t n;
+    int n_ends, n_pauses;
+    csn_receipt receipt;
+} heard;
+
+static int hear(csn_process *p, csn_stream stream, const void *data, size_t len, void *user)
+{
+    heard *h = user;
+
+    (void) p;
+    (void) stream;
+    CHECK_INT(h->n_ends, 0);
+    CHECK(h->n + len < sizeof(h->text));
+    memcpy(h->text + h->n, data, len);
+    h->n += len;
+    if (h->n_pauses > 0)
+        h->n_pauses--;
+    return h->n_pauses > 0;
+}
+
+static void hear_end(csn_process *p, const csn_receipt *receipt, void *user)
+{
+    heard *h = user;
+
+    (void) p;
+    h->n_ends++;
+    h->receipt = *receipt;
+}
+
+TEST(the_log_comes_to_a_callback_as_it_grows)
+{
+    csn_sandbox *box = an_ephemeral();
+    heard h = { 0 };
+    csn_process *p = start(box, (csn_process_options){ .shell = "echo one; sleep 0.1; echo two >&2; exit 4",
+                                                       .is_background = 1,
+                                                       .on_output = hear,
+                                                       .on_exit = hear_end,
+                                                       .user_data = &h });
+
+    OK(csn_process_wait(p, 10000, NULL, err));
+    CHECK_STR(h.text, "one\ntwo\n");
+    CHECK_INT(h.n_ends, 1);
+    CHECK_INT(h.receipt.exit_code, 4);
+    csn_process_free(p);
+}
+
+TEST(a_paused_callback_is_not_called_until_resumed)
+{
+    csn_sandbox *box = an_ephemeral();
+    heard h = { .n_pauses = 2 };
+    csn_process *p = start(box, (csn_process_options){ .shell = "echo one; sleep 0.1; echo two; read x; echo $x",
+                                                       .is_pty = 1,
+                                                       .on_output = hear,
+                                                       .on_exit = hear_end,
+                                                       .user_data = &h });
+    size_t n;
+
+    while (h.n == 0)
+        OK(csn_engine_dispatch(the_engine(), 10000, err));
+    FAILS(csn_process_wait(p, 300, NULL, err), CSN_E_TIMEOUT);
+    CHECK_STR(h.text, "one\r\n");
+    CHECK_INT(csn_process_resume(p), CSN_OK);
+    OK(csn_process_write(p, "x\n", 2, &n, err));
+    OK(csn_process_wait(p, 10000, NULL, err));
+    CHECK(strstr(h.text, "two\r\n") && strstr(h.text, "x\r\nx\r\n"));
+    CHECK_INT(h.n_ends, 1);
+    csn_process_free(p);
+}
+
+TEST(a_followed_command_may_be_let_go_at_any_time)
+{
+    csn_sandbox *box = an_ephemeral();
+    heard h = { 0 };
+    csn_process *p = start(box, (csn_process_options){ .shell = "echo one; sleep 300",
+                                                       .is_background = 1,
+                                                       .on_output = hear,
+                                                       .on_exit = hear_end,
+                                                       .user_data = &h });
+
+    while (h.n == 0)
+        OK(csn_engine_dispatch(the_engine(), 10000, err));
+    csn_process_free(p);
+    CHECK_STR(ending(sh(box, "true")), "exit 0");
+    CHECK_INT(h.n_ends, 0);
+}
