@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Eta: the same task in shell. $1 is the objective, $2 the file to write.
 echo "[Eta] $1"
 {
