@@ -25,7 +25,7 @@ static void on_grace(csn_timer *timer, void *user)
 {
     csn_keeper *k = user;
 
-    if (csn_deadline_passed(k->last_use_ns) || csn_is_empty(k) ||
+    if (csn_deadline_passed(k->grace_until_ns) || csn_is_empty(k) ||
         csn_timer_set(k->loop, timer, csn_deadline_in_ms(GRACE_LOOK_MS), on_grace, k) < 0)
         csn_end_now(k, k->ending);
 }
@@ -46,7 +46,7 @@ void csn_end_begin(csn_keeper *k, csn_ending ending, int grace_ms, bool delete_t
     }
     if (is_second)
         return; /* already on its way, with the first one's grace */
-    k->last_use_ns = csn_deadline_in_ms(grace_ms ? grace_ms : GRACE_DEFAULT_MS);
+    k->grace_until_ns = csn_deadline_in_ms(grace_ms ? grace_ms : GRACE_DEFAULT_MS);
     csn_link_kill(k, 0, SIGTERM, false);
     if (csn_timer_set(k->loop, &k->grace_timer, csn_deadline_in_ms(GRACE_LOOK_MS), on_grace, k) < 0)
         csn_end_now(k, ending);

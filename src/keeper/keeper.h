@@ -75,6 +75,7 @@ struct csn_keeper {
 
     csn_timer ttl_timer, idle_timer, grace_timer, watch_timer, disk_timer;
     int64_t started_ns, started_ms, last_use_ns;
+    int64_t grace_until_ns; /* after a SIGTERM to all */
     csn_client *lender; /* the connection for which the sandbox is frozen */
 
     /* Sums over commands that have ended, and what the watchers saw last. */

@@ -49,6 +49,26 @@ TEST(walls_stand)
         sizeof(out));
 }
 
+TEST(the_keeper_confines_itself)
+{
+    static box b;
+    char path[64], text[4096] = "";
+
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
+    snprintf(path, sizeof(path), "/proc/%d/status", b.ready.keeper_pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    CHECK(csn_read_all(fd, text, sizeof(text) - 1) > 0);
+    close(fd);
+    CHECK(strstr(text, "CapEff:\t0000000000000000"));
+    CHECK(strstr(text, "CapPrm:\t0000000000000000"));
+    CHECK(strstr(text, "NoNewPrivs:\t1"));
+    CHECK(strstr(text, "Seccomp:\t2"));
+    snprintf(path, sizeof(path), "/proc/%d/environ", b.ready.keeper_pid);
+    if (geteuid() != 0) /* nobody without privilege looks into it */
+        CHECK(open(path, O_RDONLY | O_CLOEXEC) < 0);
+}
+
 static bool has_subordinate_ids(void)
 {
     char line[128], want[32];
