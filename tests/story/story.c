@@ -159,7 +159,7 @@ static int look(const char *path, const struct stat *st, int kind, struct FTW *a
     (void) st;
     (void) at;
     const char *slash = strrchr(path, '/');
-    n_found += kind == FTW_D && slash && strcmp(slash + 1, wanted_id) == 0;
+    n_found += kind == FTW_D && slash && strstr(slash + 1, wanted_id) != NULL;
     return 0;
 }
 
