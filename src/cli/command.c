@@ -249,13 +249,17 @@ static int run_attached(csn_engine *engine, csn_sandbox *box, const cli_command_
     csn_process *process = NULL;
     csn_receipt receipt;
     csn_error err = { 0 };
-    int status;
+    int status, r;
 
     cli_stream_init(&live.out, STDOUT_FILENO, v->raw);
     cli_stream_init(&live.err, STDERR_FILENO, v->raw);
     o->on_output = v->json ? NULL : on_output;
     o->user_data = &live;
-    if (csn_process_start(box, o, &process, &err) < 0)
+    cli_hold_signals(
+        true); /* its first output may come before this returns: then it is to be told */
+    r = csn_process_start(box, o, &process, &err);
+    cli_hold_signals(false);
+    if (r < 0)
         return cli_start_failed(&err);
     if (wait_for_end(process, &live, &receipt, &err) < 0) {
         status = cli_fail(&err, NULL);

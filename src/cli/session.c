@@ -7,15 +7,16 @@
 
 static csn_engine *volatile current;
 static volatile sig_atomic_t taken;
+static volatile sig_atomic_t is_held;
 static const char *state_dir;
 
 static void on_signal(int number)
 {
     int saved = errno;
 
-    taken = number;
-    if (current)
+    if (current && !(is_held && !taken))
         csn_engine_interrupt(current);
+    taken = number;
     errno = saved;
 }
 
@@ -81,6 +82,13 @@ int cli_signal_take(void)
 int cli_signal_pending(void)
 {
     return taken;
+}
+
+void cli_hold_signals(bool on)
+{
+    is_held = on;
+    if (!on && taken && current)
+        csn_engine_interrupt(current);
 }
 
 int cli_cancelled_status(void)

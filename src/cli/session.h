@@ -2,6 +2,8 @@
 #ifndef CSN_CLI_SESSION_H
 #define CSN_CLI_SESSION_H
 
+#include <stdbool.h>
+
 #include <caisson/engine.h>
 #include <caisson/sandbox.h>
 
@@ -21,6 +23,10 @@ void cli_set_state_dir(const char *path);
 /* The signal that came since the last call, or 0. */
 int cli_signal_take(void);
 int cli_signal_pending(void);
+
+/* While held, the first signal interrupts nothing: it is taken when the hold ends. A second one does. For short verbs that
+ * should rather succeed, so that what they began can be told. */
+void cli_hold_signals(bool on);
 
 /* After CSN_E_CANCELLED: 128 + the signal that caused it. */
 int cli_cancelled_status(void);
