@@ -63,10 +63,10 @@ static void skipped(const char *name, const char *why)
     n_failed += must;
 }
 
-/* Not to be had here, whatever we do: never a failure. */
+/* Not to be had here, whatever we do: no test, so not even CSN_MUST_RUN makes it a failure. */
 static void out_of_reach(const char *name, const char *why)
 {
-    printf("ok %d - %s # SKIP %s\n", ++n_tests, name, why);
+    printf("# %s: %s\n", name, why);
 }
 
 static long ns_inode(const char *name)
