@@ -103,6 +103,11 @@ int csn_ids_map(csn_keeper *k, csn_error *err)
         r = k->plan.flags & CSN_PLAN_ROOT_INSIDE ? map_subordinate(k, err) : map_self(k, err);
     if (r != CSN_OK)
         return r;
+    if (k->plan.flags & CSN_PLAN_OUTBOUND) {
+        r = csn_await_namespaces(k, err);
+        if (r != CSN_OK)
+            return r;
+    }
     r = open_ns(k->init_pid, "user", &k->userns_fd);
     if (r == 0 && k->plan.flags & CSN_PLAN_OUTBOUND)
         r = open_ns(k->init_pid, "net", &k->netns_fd);

@@ -74,6 +74,17 @@ static int new_session(csn_inside *in)
     return setsid() < 0 ? -errno : 0;
 }
 
+uint64_t csn_late_namespaces;
+
+static int make_namespaces(csn_inside *in)
+{
+    const csn_report report = { .kind = CSN_REPORT_NAMESPACED };
+
+    if (csn_late_namespaces && syscall(SYS_unshare, csn_late_namespaces) < 0)
+        return -errno;
+    return csn_send_fds(in->setup_fd, &report, sizeof(report), NULL, 0);
+}
+
 static int make_private(csn_inside *in)
 {
     (void) in;
@@ -331,6 +342,7 @@ static const struct inside_step {
 } steps[] = {
     { "close inherited descriptors", close_inherited, 0 },
     { "start a session", new_session, 0 },
+    { "make namespaces", make_namespaces, 0 },
     { "make mounts private", make_private, 0 },
     { "bring up loopback", loopback, 0 },
     { "gather devices", csn_inside_gather_nodes, 0 },

@@ -8,7 +8,7 @@
  *   keeper → child   the packed plan, at once, so that the child wakes; csn_go, when ids are mapped; descriptors, up to
  *                    eight per message: init's image and, with privilege, /dev and the layers in the plan's order; last
  *                    csn_join and the cgroups' tasks files, which are made while the child builds
- *   child → keeper   csn_report FAILED and exit, or BUILT with the descriptors of csn_built_fd
+ *   child → keeper   csn_report NAMESPACED early on; FAILED and exit, or BUILT with the descriptors of csn_built_fd
  *
  * The socket is close-on-exec: its end without a FAILED is the exec of init. */
 
@@ -34,7 +34,7 @@ typedef struct csn_join {
     uint32_t n_tasks; /* descriptors that come with it; 0: nothing to join */
 } csn_join;
 
-enum { CSN_REPORT_FAILED = 1, CSN_REPORT_BUILT };
+enum { CSN_REPORT_FAILED = 1, CSN_REPORT_BUILT, CSN_REPORT_NAMESPACED };
 
 typedef struct csn_report {
     uint32_t kind;
@@ -43,6 +43,10 @@ typedef struct csn_report {
     uint32_t walls_missing;
     char detail[96]; /* what it was about, NUL-terminated; "": nothing to add */
 } csn_report;
+
+/* CLONE_NEW… that the child makes itself, set before it is cloned: a network namespace takes half a millisecond, in
+ * which the keeper has other things to do. */
+extern uint64_t csn_late_namespaces;
 
 /* With privilege the keeper makes /dev itself; it says so before it clones. */
 extern bool csn_dev_is_made;

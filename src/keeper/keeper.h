@@ -55,7 +55,7 @@ struct csn_keeper {
     int proc_fd; /* the sandbox's procfs, for the watch rung */
     int slirp_pidfd;
     pid_t init_pid, slirp_pid;
-    bool is_cloned_early;
+    bool is_cloned_early, is_namespaced;
 
     csn_cgroup_host host;
     bool is_host_known;
@@ -76,7 +76,7 @@ struct csn_keeper {
     csn_timer ttl_timer, idle_timer, grace_timer, watch_timer, disk_timer;
     int64_t started_ns, started_ms, last_use_ns;
     int64_t grace_until_ns; /* after a SIGTERM to all */
-    csn_client *lender; /* the connection for which the sandbox is frozen */
+    csn_client *lender;     /* the connection for which the sandbox is frozen */
 
     /* Sums over commands that have ended, and what the watchers saw last. */
     int64_t user_us, sys_us, n_tasks, stdout_bytes, stderr_bytes;

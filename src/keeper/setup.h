@@ -42,6 +42,7 @@ uint64_t csn_layers_with_usr(const csn_keeper *k);
 int csn_forward_plan(csn_keeper *k);                /* wakes the child: 0 or -errno */
 int csn_start_child(csn_keeper *k, csn_error *err); /* hands over the plan and the layers */
 int csn_let_join(csn_keeper *k, csn_error *err);    /* and last the cgroups */
+int csn_await_namespaces(csn_keeper *k, csn_error *err);
 int csn_await_init(csn_keeper *k, csn_error *err);
 void csn_kill_child(csn_keeper *k); /* kills init, waits for it, closes what leads to it */
 

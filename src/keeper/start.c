@@ -29,7 +29,8 @@ static uint64_t namespaces(const csn_keeper *k)
         flags &= ~CSN_CLONE_NEWUSER;
     if (csn_walls_off(k) & CSN_WALL_NAMESPACES)
         flags &= ~(CSN_CLONE_NEWIPC | CSN_CLONE_NEWUTS | CSN_CLONE_NEWTIME);
-    return flags;
+    csn_late_namespaces = flags & (CSN_CLONE_NEWNET | CSN_CLONE_NEWIPC | CSN_CLONE_NEWUTS);
+    return flags & ~csn_late_namespaces;
 }
 
 static int make_pair(int ends[2])
@@ -151,6 +152,10 @@ static int take_report(csn_keeper *k, csn_error *err)
         return CSN_OK;
     }
     report.detail[sizeof(report.detail) - 1] = '\0';
+    if (report.kind == CSN_REPORT_NAMESPACED) {
+        k->is_namespaced = true;
+        return CSN_OK;
+    }
     if (report.kind != CSN_REPORT_BUILT) {
         csn_close_many(fds, n);
         return csn_fail_sys(err, report.error, "%s%s%s%s", csn_inside_step_name(report.step),
@@ -166,6 +171,19 @@ static int take_report(csn_keeper *k, csn_error *err)
     for (; at < n; at++)
         csn_close(&fds[at]);
     return CSN_OK;
+}
+
+int csn_await_namespaces(csn_keeper *k, csn_error *err)
+{
+    const int64_t deadline = csn_deadline_in_ms(CSN_START_WAIT_MS);
+    int r = CSN_OK;
+
+    while (r == CSN_OK && !k->is_namespaced) {
+        if (k->setup_fd < 0 || csn_wait_fd(k->setup_fd, POLLIN, deadline) != 1)
+            return csn_fail(err, CSN_E_SYSTEM, "the sandbox's namespaces were not made");
+        r = take_report(k, err);
+    }
+    return r;
 }
 
 static int fail_dead(csn_keeper *k, csn_error *err)
@@ -245,5 +263,5 @@ void csn_kill_child(csn_keeper *k)
     csn_close(&k->control_fd);
     csn_close(&k->proc_fd);
     csn_close(&k->dev_fd);
-    k->is_cloned_early = false;
+    k->is_cloned_early = k->is_namespaced = false;
 }
