@@ -166,7 +166,7 @@ static void put_state(const cli_lane *lane, char out[32])
                         lane->n_running > 0 ? csn_run_state_name(lane->state) : "waiting",
                         lane->n_done, lane->n_trials);
     else if (lane->n_trials > 1)
-        (void) snprintf(out, 32, "%u/%u passed", lane->n_trials - lane->n_failed, lane->n_trials);
+        (void) snprintf(out, 32, "%u/%u succeeded", lane->n_trials - lane->n_failed, lane->n_trials);
     else
         (void) snprintf(out, 32, "%s",
                         lane->state == CSN_RUN_DONE && lane->n_failed > 0
