@@ -57,8 +57,8 @@ typedef struct csn_engine_options {
         libexec_dir; /* NULL: $CAISSON_LIBEXEC, else beside the running program, else the installed one */
     uint32_t
         optional_walls; /* CSN_WALL_…; a wall not named here and not to be had refuses every start */
-    uint32_t
-        n_spare; /* keepers kept ready for the next create; 0: default (1 after the second create) */
+    uint32_t n_spare; /* keepers kept ready for the next create; 0: one after the second create */
+    int is_for_one;   /* one create follows soon, no other: its keeper starts while the engine opens */
 } csn_engine_options;
 
 /* Opens the engine: makes the state directory if needed, checks its owner and mode, and sweeps what a killed keeper

@@ -32,7 +32,7 @@ static int create(const struct values *v, cli_box *box)
     csn_auto(engine) csn_engine *engine = NULL;
     csn_auto(sandbox) csn_sandbox *sandbox = NULL;
     csn_error err = { 0 };
-    int status = cli_open(box->optional_walls, &engine);
+    int status = cli_open_for_one(box->optional_walls, &engine);
 
     if (status >= 0)
         return status;

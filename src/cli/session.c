@@ -41,22 +41,30 @@ void cli_set_state_dir(const char *path)
     state_dir = path;
 }
 
-int cli_open(uint32_t optional_walls, csn_engine **ret_engine)
+static int open_engine(csn_engine_options *o, csn_engine **ret_engine)
 {
-    csn_engine_options o = {
-        .size = sizeof(o),
-        .state_dir = state_dir,
-        .optional_walls = optional_walls,
-    };
     csn_error err = { 0 };
     csn_engine *engine;
 
-    if (csn_engine_open(&o, &engine, &err) < 0)
+    o->size = sizeof(*o);
+    o->state_dir = state_dir;
+    if (csn_engine_open(o, &engine, &err) < 0)
         return cli_fail(&err, NULL);
     current = engine;
     catch_signals();
     *ret_engine = engine;
     return -1;
+}
+
+int cli_open(uint32_t optional_walls, csn_engine **ret_engine)
+{
+    return open_engine(&(csn_engine_options){ .optional_walls = optional_walls }, ret_engine);
+}
+
+int cli_open_for_one(uint32_t optional_walls, csn_engine **ret_engine)
+{
+    return open_engine(
+        &(csn_engine_options){ .optional_walls = optional_walls, .is_for_one = 1 }, ret_engine);
 }
 
 int cli_open_box(const char *name, csn_engine **ret_engine, csn_sandbox **ret_sandbox)

@@ -13,6 +13,8 @@
  * SIGINT, SIGTERM, SIGHUP and SIGQUIT interrupt the blocking verb that waits instead of ending the process, so that
  * what was begun is also cleaned up. */
 int cli_open(uint32_t optional_walls, csn_engine **ret_engine);
+/* The same, by a command that makes one sandbox next. */
+int cli_open_for_one(uint32_t optional_walls, csn_engine **ret_engine);
 
 /* Opens the engine and the sandbox named on the command line. */
 int cli_open_box(const char *name, csn_engine **ret_engine, csn_sandbox **ret_sandbox);

@@ -159,8 +159,7 @@ static inline csn_box *csn_box_unref(csn_box *box)
 }
 
 /* local/local.c */
-int csn_local_open(csn_loop *loop, const char *state_dir, const char *libexec_dir,
-                   uint32_t optional_walls, uint32_t n_spare, csn_backend **ret_backend,
+int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
                    csn_error *err);
 /* For images and volumes, which live in the local state directory. */
 int csn_local_state_fd(csn_backend *backend);

@@ -52,8 +52,7 @@ int csn_engine_open(const csn_engine_options *opts, csn_engine **ret_engine, csn
     if (r < 0)
         r = csn_fail_sys(err, r, "open the engine: make its loop");
     else
-        r = csn_local_open(engine->loop, o.state_dir, o.libexec_dir, o.optional_walls, o.n_spare,
-                           &engine->backend, err);
+        r = csn_local_open(engine->loop, &o, &engine->backend, err);
     if (r < 0) {
         csn_engine_free(engine);
         return r;

@@ -137,6 +137,12 @@ void csn_keeper_stock(csn_local *local)
     }
 }
 
+void csn_keeper_start_first(csn_local *local)
+{
+    if (start_keeper(local, &local->spares[0]) == 0)
+        local->n_spares = 1;
+}
+
 bool csn_child_wait(pid_t pid, int wait_ms)
 {
     if (pid <= 0 || waitpid(pid, NULL, WNOHANG) != 0)

@@ -234,8 +234,24 @@ static const csn_backend_ops ops = {
     .file = csn_local_file,
 };
 
-int csn_local_open(csn_loop *loop, const char *state_dir, const char *libexec_dir,
-                   uint32_t optional_walls, uint32_t n_spare, csn_backend **ret_backend,
+/* The keeper of the one create comes first: it makes its namespaces while we look after the state directory. */
+static int open_all(csn_local *local, const csn_engine_options *o, csn_error *err)
+{
+    int r = csn_state_find_libexec(o->libexec_dir, &local->libexec, err);
+
+    if (r >= 0 && o->is_for_one)
+        csn_keeper_start_first(local);
+    if (r >= 0)
+        r = csn_state_open(local, o->state_dir, err);
+    if (r < 0)
+        return r;
+    (void) csn_local_sweep(local, false, NULL, NULL); /* what can't go now is told by gc */
+    if (o->n_spare > 0)
+        csn_keeper_stock(local);
+    return CSN_OK;
+}
+
+int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
                    csn_error *err)
 {
     csn_local *local = csn_calloc(1, sizeof(*local));
@@ -248,8 +264,8 @@ int csn_local_open(csn_loop *loop, const char *state_dir, const char *libexec_di
     for (size_t i = 0; i < CSN_PLACES; i++)
         local->places[i] = (csn_place){ .boxes_fd = -1, .ids_fd = -1 };
     local->is_root = geteuid() == 0;
-    local->optional_walls = optional_walls;
-    local->n_spare_wanted = n_spare > CSN_SPARES_MAX ? CSN_SPARES_MAX : n_spare;
+    local->optional_walls = opts->optional_walls;
+    local->n_spare_wanted = opts->n_spare > CSN_SPARES_MAX ? CSN_SPARES_MAX : opts->n_spare;
     csn_list_init(&local->boxes);
     csn_list_init(&local->helpers);
     csn_list_init(&local->files);
@@ -257,16 +273,11 @@ int csn_local_open(csn_loop *loop, const char *state_dir, const char *libexec_di
     local->frame_buffer = csn_malloc(CSN_FRAME_MAX);
     r = local->frame_buffer ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
     if (r >= 0)
-        r = csn_state_open(local, state_dir, err);
-    if (r >= 0)
-        r = csn_state_find_libexec(libexec_dir, &local->libexec, err);
+        r = open_all(local, opts, err);
     if (r < 0) {
         local_free(&local->base);
         return csn_fail_in(err, r, "open the engine");
     }
-    (void) csn_local_sweep(local, false, NULL, NULL); /* what can't go now is told by gc */
-    if (n_spare > 0)
-        csn_keeper_stock(local);
     *ret_backend = &local->base;
     return CSN_OK;
 }

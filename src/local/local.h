@@ -129,6 +129,7 @@ int csn_box_kill_keeper(csn_local_box *box, csn_error *err);
 /* keeper.c */
 int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err);
 void csn_keeper_stock(csn_local *local); /* spares up to the wished number */
+void csn_keeper_start_first(csn_local *local); /* one, now; if it fails, the create will say why */
 void csn_keeper_end(csn_keeper *keeper); /* closes, waits, kills if need be */
 bool csn_child_wait(pid_t pid, int wait_ms); /* true: it is gone */
 void csn_child_reap(pid_t pid, int kill_after_ms);

@@ -36,7 +36,8 @@ static csn_local *a_local(void)
     close(fd);
     (void) snprintf(keeper, sizeof(keeper), "%s/state", dir);
     CHECK(csn_loop_new(&loop) == 0);
-    if (csn_local_open(loop, keeper, dir, 0, 0, &backend, &err) < 0)
+    csn_engine_options o = { .size = sizeof(o), .state_dir = keeper, .libexec_dir = dir };
+    if (csn_local_open(loop, &o, &backend, &err) < 0)
         FAIL("%s", err.message);
     csn_test_defer(close_all, NULL);
     return csn_container_of(backend, csn_local, base);

@@ -78,7 +78,8 @@ static void open_scene(void)
     close(fd);
     (void) snprintf(path, sizeof(path), "%s/state", dir);
     CHECK(csn_loop_new(&loop) == 0);
-    CHECK(csn_local_open(loop, path, dir, 0, 0, &backend, NULL) == CSN_OK);
+    csn_engine_options o = { .size = sizeof(o), .state_dir = path, .libexec_dir = dir };
+    CHECK(csn_local_open(loop, &o, &backend, NULL) == CSN_OK);
     csn_test_defer(close_all, NULL);
     s.local = csn_container_of(backend, csn_local, base);
     s.box = csn_local_box_new(s.local, NULL);
