@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "csn_test.h"
 #include "drive.h"
+#include "kern/cgroup.h"
 #include "wire/spec.h"
 
 TEST(a_command_runs_and_the_sandbox_goes)
@@ -323,6 +324,9 @@ TEST(a_killed_keeper_takes_its_sandbox_along)
     while (is_alive(b.ready.init_pid) && !csn_deadline_passed(deadline))
         poll(NULL, 0, 5);
     CHECK(!is_alive(b.ready.init_pid));
+    static csn_cgroup_host host; /* what it could not remove, the next engine sweeps */
+    CHECK_INT(csn_cgroup_probe(&host), 0);
+    CHECK_INT(csn_cgroup_sweep(&host, b.id), 0);
 }
 
 TEST(when_init_dies_commands_are_lost)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/time.h"
 #include "csn_test.h"
 #include "drive.h"
@@ -319,8 +320,12 @@ TEST(an_outbound_sandbox_has_a_link_and_no_private_neighbours)
         "for a in 10.0.0.1 192.168.1.1 169.254.169.254 100.64.0.1; do python3 -c \"import socket,sys\n"
         "s=socket.socket()\ns.settimeout(2)\nprint(s.connect_ex((sys.argv[1],80)))\" $a; done",
         out, sizeof(out));
-    for (const char *p = out; *p; p = strchr(p, '\n') + 1) {
-        int e = atoi(p);
+    csn_str rest = csn_str_of(out), line;
+    while (csn_str_split(&rest, '\n', &line)) {
+        int64_t e = 0;
+        if (line.len == 0)
+            continue;
+        CHECK_INT(csn_parse_i64(line, &e), 0);
         CHECK(e == EHOSTUNREACH || e == ENETUNREACH || e == EACCES);
     }
     stop_box(&b, -1, true);
