@@ -25,6 +25,7 @@
 #include "base/fault.h"
 #include "copy.h"
 #include "init_image.h"
+#include "inside.h"
 #include "kern/spawn.h"
 #include "remove.h"
 #include "serve.h"
@@ -169,7 +170,8 @@ static int run_plan(csn_keeper *k, csn_msg *msg, csn_error *err)
 
     if (r != CSN_OK)
         return r;
-    csn_fault_arm(k->plan.fault_at > 0 && k->plan.fault_at <= 1000 ? (long) k->plan.fault_at : 0);
+    csn_fault_arm(
+        k->plan.fault_at > 0 && k->plan.fault_at <= CSN_FAULT_INSIDE ? (long) k->plan.fault_at : 0);
     if (k->plan.mode == CSN_PLAN_RUN) {
         if (k->is_cloned_early)
             (void) csn_forward_plan(k); /* at once: it wakes while we map. Dead: seen soon */

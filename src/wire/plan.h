@@ -52,7 +52,7 @@ typedef struct csn_plan {
     uint32_t strict;         /* CSN_LIMIT_… */
     uint32_t optional_walls; /* CSN_WALL_… */
     uint32_t walls_off;      /* test builds only */
-    int64_t fault_at;        /* test builds only: the k-th fault point fails; 0: none */
+    int64_t fault_at; /* test builds only: the k-th fault point of the start fails; beyond 1000: the child's k-1000th; 0: none */
 } csn_plan;
 
 void csn_plan_pack(csn_pack *p, const csn_plan *plan);
