@@ -20,12 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fault.h"
 #include "copy.h"
 #include "init_image.h"
 #include "inside.h"
+#include "kern/missing.h"
 #include "kern/spawn.h"
 #include "remove.h"
 #include "serve.h"
@@ -65,19 +67,30 @@ static void unset_all(csn_keeper *k)
     csn_list_init(&k->ended);
 }
 
-/* While there is no plan yet: what every sandbox needs. On v2 the child has to be born in its cgroup, which is not
- * there yet. A failure here shows again, with its sentence, when the plan comes. */
+/* As early as can be: the child has half a millisecond of work that needs nothing but itself. Where all controllers
+ * are on v2 it is better born in its cgroup, which is not there yet. A failure here shows again, with its sentence, in
+ * its step of the setup. */
+static void clone_early(csn_keeper *k)
+{
+    struct statfs fs;
+
+    if (k->is_cloned_early || statfs("/sys/fs/cgroup", &fs) < 0 || fs.f_type == CGROUP2_SUPER_MAGIC)
+        return;
+    k->is_cloned_early = csn_clone_inside(k, NULL) == CSN_OK;
+}
+
+/* While there is no plan yet: what every sandbox needs. */
 static void prepare(csn_keeper *k)
 {
     struct pollfd creator = { .fd = CSN_KEEPER_FD, .events = POLLIN };
 
     if (poll(&creator, 1, 0) != 0)
         return;
-    if (csn_cgroups_look(k) == 0 && k->host.rung != CSN_CGROUP_V2)
-        k->is_cloned_early = csn_clone_inside(k, NULL) == CSN_OK;
+    clone_early(k);
+    (void) csn_cgroups_look(k); /* tried again with the plan, like these two */
     if (csn_memfd_sealed("init", csn_init_image, csn_init_image_size, &k->init_image_fd) < 0)
         k->init_image_fd = -1;
-    (void) csn_loop_new(&k->loop); /* tried again with the plan */
+    (void) csn_loop_new(&k->loop);
 }
 
 /* The plan's strings point into the message, which the next frame overwrites: they get bytes of their own. */
@@ -173,6 +186,7 @@ static int run_plan(csn_keeper *k, csn_msg *msg, csn_error *err)
     csn_fault_arm(
         k->plan.fault_at > 0 && k->plan.fault_at <= CSN_FAULT_INSIDE ? (long) k->plan.fault_at : 0);
     if (k->plan.mode == CSN_PLAN_RUN) {
+        clone_early(k);
         if (k->is_cloned_early)
             (void) csn_forward_plan(k); /* at once: it wakes while we map. Dead: seen soon */
         return run_sandbox(k, msg, err);

@@ -121,7 +121,12 @@ static int make_child(csn_keeper *k, csn_error *err)
 /* On v2 a process is best born in its group; on v1 the child joins late, so the groups are made while it builds. */
 static int make_groups_early(csn_keeper *k, csn_error *err)
 {
-    return k->rung == CSN_RUNG_CGROUP2 ? csn_cgroups_make(k, err) : CSN_OK;
+    int r = k->rung == CSN_RUNG_CGROUP2 ? csn_cgroups_make(k, err) : CSN_OK;
+
+    if (r != CSN_OK || k->rung != CSN_RUNG_CGROUP2 || !k->is_cloned_early)
+        return r;
+    r = csn_cgroup_attach(&k->cgroup, k->init_pid); /* a hybrid host: born before we knew */
+    return r < 0 ? csn_fail_sys(err, r, "move the child into its cgroup") : CSN_OK;
 }
 
 static int make_groups_late(csn_keeper *k, csn_error *err)

@@ -68,6 +68,8 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
     k->setup_fd = setup[0];
     k->control_fd = control[0];
     r = csn_dev_is_made ? csn_dev_make(&k->dev_fd) : 0;
+    if (r < 0)
+        csn_kill_child(k); /* all or nothing: it may be tried again */
     return r < 0 ? csn_fail_sys(err, r, "make /dev") : CSN_OK;
 }
 
