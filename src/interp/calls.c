@@ -165,6 +165,51 @@ int csn_call_begin(csn_interp *i, const csn_json *frame)
     return r;
 }
 
+/* ---- errands ---------------------------------------------------------------------------------------------------- */
+
+bool csn_errand_run(csn_interp *i, void (*fn)(void *user), void *user)
+{
+    csn_errand e = { .run = fn, .user = user };
+
+    if (pthread_equal(pthread_self(), i->thread)) {
+        fn(user);
+        return true;
+    }
+    pthread_mutex_lock(&i->mutex);
+    csn_list_append(&i->errands, &e.link);
+    pthread_mutex_unlock(&i->mutex);
+    csn_loop_wake(i->loop);
+    pthread_mutex_lock(&i->mutex);
+    while (!e.is_done && !atomic_load(&i->is_closing))
+        pthread_cond_wait(&i->idle, &i->mutex);
+    csn_list_remove(&e.link);
+    pthread_mutex_unlock(&i->mutex);
+    return e.is_done;
+}
+
+static csn_errand *take_errand(csn_interp *i)
+{
+    csn_list *node;
+
+    pthread_mutex_lock(&i->mutex);
+    node = csn_list_pop(&i->errands);
+    pthread_mutex_unlock(&i->mutex);
+    return node ? csn_list_entry(node, csn_errand, link) : NULL;
+}
+
+static void run_errands(csn_interp *i)
+{
+    csn_errand *e;
+
+    while (!atomic_load(&i->is_closing) && (e = take_errand(i))) {
+        e->run(e->user);
+        pthread_mutex_lock(&i->mutex);
+        e->is_done = true;
+        pthread_cond_broadcast(&i->idle);
+        pthread_mutex_unlock(&i->mutex);
+    }
+}
+
 void csn_calls_collect(csn_interp *i)
 {
     csn_list_foreach (node, &i->calls) {
@@ -179,6 +224,7 @@ void csn_calls_collect(csn_interp *i)
         send_answer(i, call->number, call->raised, &call->value);
         let_go(i, call);
     }
+    run_errands(i);
 }
 
 void csn_calls_abandon(csn_interp *i)
@@ -190,6 +236,7 @@ void csn_calls_abandon(csn_interp *i)
 void csn_calls_wait_threads(csn_interp *i)
 {
     pthread_mutex_lock(&i->mutex);
+    pthread_cond_broadcast(&i->idle); /* whoever waits for an errand sees that there will be none */
     while (i->n_threads)
         pthread_cond_wait(&i->idle, &i->mutex);
     pthread_mutex_unlock(&i->mutex);

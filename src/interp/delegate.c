@@ -1,5 +1,6 @@
-/* Children: a task handed to an interpreter of its own. It runs on the calling thread with an engine of its own, since
- * an engine belongs to one thread. */
+/* Children: a task handed to an interpreter of its own. In a sandbox of its own it runs on the call's thread with an
+ * engine of its own, since an engine belongs to one thread; in the parent's sandbox, on the parent's thread. Only the
+ * parent's thread may copy the parent's sandbox, so the call's thread sends it on that errand. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,6 @@ static void put_token(csn_buf *out, const char *text)
 struct child {
     csn_interp *parent;
     csn_engine *engine;
-    csn_sandbox *parent_box; /* in the child's engine */
     csn_interp *interp;
     csn_budget lease;
     const char *strategy;
@@ -123,31 +123,62 @@ static int adopt(struct child *c, csn_sandbox *box, csn_error *err)
     return csn_worker_start(i, err);
 }
 
+/* On the parent's thread: a copy of its sandbox that another engine can open. It is bounded by its own lifetime. */
+struct copying {
+    struct child *c;
+    csn_error err;
+    int result;
+    char id[40];
+};
+
+static void copy_box(void *user)
+{
+    struct copying *k = user;
+    const csn_interp *p = k->c->parent;
+    csn_sandbox_options o = {
+        .size = sizeof(o), .name = k->c->name, .is_ephemeral = 1, .is_detached = 1
+    };
+    csn_sandbox *box = NULL;
+
+    o.ttl_ms = p->o.delegate_execution_timeout_s * 1000 + 30000;
+    if (!p->box)
+        k->result = csn_fail(&k->err, CSN_E_STATE, "the parent's sandbox is gone");
+    else
+        k->result = csn_sandbox_fork(p->box, &o, &box, &k->err);
+    if (k->result >= 0)
+        (void) snprintf(k->id, sizeof(k->id), "%s", csn_sandbox_id(box));
+    csn_sandbox_free(box);
+}
+
 static int fork_box(struct child *c, csn_error *err)
 {
-    csn_sandbox_options o = { .size = sizeof(o), .name = c->name, .is_ephemeral = 1 };
+    struct copying k = { .c = c };
     csn_sandbox *box = NULL;
-    int r = csn_sandbox_fork(c->parent_box, &o, &box, err);
+    int r;
 
+    if (!csn_errand_run(c->parent, copy_box, &k))
+        return csn_fail(err, CSN_E_CANCELLED, "the parent ends");
+    if (k.result < 0) {
+        *err = k.err;
+        return k.result;
+    }
+    r = csn_sandbox_open(c->engine, k.id, &box, err);
     return r < 0 ? r : adopt(c, box, err);
 }
 
 static int settle(struct child *c, csn_error *err)
 {
-    const csn_interp *p = c->parent;
     csn_sandbox *box = NULL;
     int r;
 
     if (csn_streq(c->strategy, "clean") || csn_streq(c->strategy, "volume"))
         return csn_interp_start(c->interp, err);
-    r = csn_sandbox_open(c->engine, csn_sandbox_id(p->box), &c->parent_box, err);
-    if (r >= 0 && csn_streq(c->strategy, "context")) {
-        r = csn_sandbox_open(c->engine, csn_sandbox_id(p->box), &box, err);
+    if (csn_streq(c->strategy, "context")) {
+        r = csn_sandbox_open(c->engine, csn_sandbox_id(c->parent->box), &box, err);
         return r < 0 ? r : adopt(c, box, err);
     }
-    if (r >= 0)
-        r = fork_box(c, err);
-    if (r >= 0 || csn_streq(p->o.child_fork_fallback, "fail"))
+    r = fork_box(c, err);
+    if (r >= 0 || r == CSN_E_CANCELLED || csn_streq(c->parent->o.child_fork_fallback, "fail"))
         return r;
     csn_session_drop(c->interp, true); /* no copy to be had: a clean one */
     c->strategy = "clean";
@@ -164,8 +195,8 @@ static void end_child(struct child *c)
         csn_session_drop(i, false);
     }
     csn_interp_free(i);
-    csn_sandbox_free(c->parent_box);
-    csn_engine_free(c->engine);
+    if (c->engine != c->parent->engine)
+        csn_engine_free(c->engine);
 }
 
 static int run_child(struct child *c, const char *prompt, const char *context, csn_buf *ret_answer,
@@ -228,32 +259,61 @@ static int ask_instead(csn_interp *i, const char *prompt, const char *context, c
     return r < 0 ? -1 : 0;
 }
 
+/* A whole child, on whichever thread. */
+struct delegation {
+    struct child c;
+    const char *prompt, *context;
+    csn_buf *answer;
+    csn_error err;
+    int result;
+};
+
+static void run_delegation(void *user)
+{
+    struct delegation *d = user;
+    struct child *c = &d->c;
+    int r = CSN_OK;
+
+    if (csn_streq(c->strategy, "context"))
+        c->engine = c->parent->engine;
+    else
+        r = open_engine(c, &d->err);
+    if (r >= 0)
+        r = make_interp(c, &d->err);
+    if (r >= 0)
+        r = settle(c, &d->err);
+    if (r >= 0)
+        r = run_child(c, d->prompt, d->context, d->answer, &d->err);
+    end_child(c);
+    d->result = r;
+}
+
 int csn_delegate_run(csn_interp *i, const char *prompt, const char *context, int64_t lease,
                      csn_buf *ret_answer, csn_buf *ret_why)
 {
-    struct child c = { .parent = i, .strategy = choose_strategy(i) };
-    csn_error err = { 0 };
-    int r;
+    struct delegation d = { .c = { .parent = i, .strategy = choose_strategy(i) },
+                            .prompt = prompt,
+                            .context = context,
+                            .answer = ret_answer,
+                            .result = CSN_E_CANCELLED };
 
     if (i->depth >= i->o.max_recursion_depth)
         return ask_instead(i, prompt, context, ret_answer, ret_why);
-    c.lease = (csn_budget){ 0, lease ? lease : csn_budget_left(i->budget), i->budget };
-    if (c.lease.max <= 0) {
+    d.c.lease = (csn_budget){ 0, lease ? lease : csn_budget_left(i->budget), i->budget };
+    if (d.c.lease.max <= 0) {
         csn_buf_puts(ret_why, "LLM call budget exhausted — cannot spawn sub_rlm child.");
         return -1;
     }
-    r = name_child(&c) < 0 ? csn_fail(&err, CSN_E_SYSTEM, "name the child") : open_engine(&c, &err);
-    if (r >= 0)
-        r = make_interp(&c, &err);
-    if (r >= 0)
-        r = settle(&c, &err);
-    if (r >= 0)
-        r = run_child(&c, prompt, context, ret_answer, &err);
-    end_child(&c);
-    if (r >= 0)
+    if (name_child(&d.c) < 0)
+        (void) csn_fail(&d.err, CSN_E_SYSTEM, "name the child");
+    else if (csn_streq(d.c.strategy, "context"))
+        (void) csn_errand_run(i, run_delegation, &d); /* refused: the result still says so */
+    else
+        run_delegation(&d);
+    if (d.result >= 0)
         return 0;
     csn_buf_puts(ret_why, "sub_rlm failed: ");
-    csn_redact(err.message, ret_why);
+    csn_redact(d.err.message[0] ? d.err.message : "the parent ends", ret_why);
     return -1;
 }
 

@@ -276,6 +276,8 @@ static csn_interp *alloc_interp(csn_engine *engine, const csn_interp_options *op
     csn_list_init(&i->tools);
     csn_list_init(&i->calls);
     csn_list_init(&i->evidence);
+    csn_list_init(&i->errands);
+    i->thread = pthread_self();
     pthread_mutex_init(&i->mutex, NULL);
     pthread_cond_init(&i->idle, NULL);
     (void) csn_random(&i->next_id,
@@ -368,7 +370,10 @@ csn_interp *csn_interp_free(csn_interp *i)
 
 int csn_interp_turn(csn_interp *i, int64_t deadline_ns)
 {
-    int r = csn_loop_run_once(i->loop, deadline_ns);
+    int r;
+
+    i->thread = pthread_self();
+    r = csn_loop_run_once(i->loop, deadline_ns);
 
     if (csn_loop_woken(i->loop) || r >= 0)
         csn_calls_collect(i);

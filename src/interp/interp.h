@@ -66,6 +66,14 @@ typedef struct csn_call {
     bool is_done, is_abandoned;
 } csn_call;
 
+/* Something a call's thread needs done on the interpreter's own, which the engine belongs to. */
+typedef struct csn_errand {
+    csn_list link;
+    void (*run)(void *user);
+    void *user;
+    bool is_done;
+} csn_errand;
+
 /* Told by the engine that the driver's process ended; outlives the handle. */
 typedef struct csn_watch {
     csn_interp *interp; /* NULL: nobody is interested any more */
@@ -119,6 +127,8 @@ struct csn_interp {
     pthread_mutex_t mutex; /* of calls' is_done and is_abandoned, and n_threads */
     pthread_cond_t idle;
     unsigned n_threads;
+    csn_list errands;
+    pthread_t thread; /* the one that runs the loop */
     csn_list evidence;
 
     csn_model *model; /* a child's is its parent's */
@@ -171,6 +181,8 @@ int csn_call_begin(csn_interp *i, const csn_json *frame);
 void csn_calls_collect(csn_interp *i);
 void csn_calls_abandon(csn_interp *i);
 void csn_calls_wait_threads(csn_interp *i);
+/* Runs fn on the interpreter's thread and returns when it did; false: it is about to be freed and nothing was done. */
+bool csn_errand_run(csn_interp *i, void (*fn)(void *user), void *user);
 
 /* hostcalls.c: answers one call; on any thread. */
 void csn_call_answer(csn_call *call);

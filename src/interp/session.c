@@ -109,6 +109,17 @@ static void end_running(csn_interp *i)
         continue;
 }
 
+/* Kills the interpreter process and sees it end, so that nobody takes it for alive. */
+static void end_process(csn_interp *i)
+{
+    int64_t deadline = csn_deadline_in_ms(CSN_GRACE_MS);
+
+    if (i->process)
+        (void) csn_process_signal(i->process, SIGKILL, 1, NULL); /* dead already is fine */
+    while (i->process && !csn_deadline_passed(deadline) && csn_interp_turn(i, deadline) >= 0)
+        continue;
+}
+
 int csn_interp_shutdown(csn_interp *i, csn_error *err)
 {
     (void) err;
@@ -122,8 +133,8 @@ int csn_interp_shutdown(csn_interp *i, csn_error *err)
         return CSN_OK;
     }
     remember(i, !i->o.deletes_context);
-    if (i->o.deletes_context && i->process)
-        (void) csn_process_signal(i->process, SIGKILL, 1, NULL); /* dead already is fine */
+    if (i->o.deletes_context)
+        end_process(i);
     csn_session_drop(i, false);
     return CSN_OK;
 }
