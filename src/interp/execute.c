@@ -53,7 +53,7 @@ void csn_job_end(csn_interp *i, csn_job *job)
     csn_exec_result *r = job->result;
 
     judge(i, job, i->process != NULL);
-    csn_result_finish(r);
+    csn_exec_result_finish(r);
     r->duration_us = (csn_now_ns() - job->start_ns) / 1000;
     csn_event_complete(i, job);
     if (i->running == job)

@@ -149,7 +149,7 @@ static void put_error(csn_exec_result *r)
     put_with_stdout(r, csn_str_n(line.data, line.len));
 }
 
-void csn_result_finish(csn_exec_result *r)
+void csn_exec_result_finish(csn_exec_result *r)
 {
     csn_str err = csn_str_n(r->raw[1].data, r->raw[1].len);
 

@@ -33,7 +33,7 @@ int csn_result_take_final(csn_exec_result *r, const csn_json *fields);
 /* The `error` of a "done" frame, null or three texts. */
 int csn_result_take_error(csn_exec_result *r, const csn_json *error);
 /* kind and text from what is there; a FAILURE was said before and stays. */
-void csn_result_finish(csn_exec_result *r);
+void csn_exec_result_finish(csn_exec_result *r);
 void csn_exec_result_fail(csn_exec_result *r, int code, const char *category, const char *phase,
                           const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
