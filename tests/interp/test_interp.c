@@ -1049,7 +1049,7 @@ TEST(killed_in_the_middle_without_a_session_leaves_nothing)
     char file[512];
 
     (void) the_engine();
-    (void) snprintf(file, sizeof(file), "%s/victim.json", csn_test_dir());
+    (void) snprintf(file, sizeof(file), "%s/victim.json", the_state());
     kill_in_the_middle(false, file);
     if (!until(has_no_boxes, NULL))
         FAIL("%d sandboxes stay", count_entries("boxes"));
@@ -1061,7 +1061,7 @@ TEST(killed_in_the_middle_a_kept_session_resumes_with_its_variables)
     csn_interp *i;
 
     (void) the_engine();
-    (void) snprintf(file, sizeof(file), "%s/victim.json", csn_test_dir());
+    (void) snprintf(file, sizeof(file), "%s/victim.json", the_state());
     kill_in_the_middle(true, file);
     FILE *f = fopen(file, "r");
     size_t n = fread(state, 1, sizeof(state) - 1, f);
