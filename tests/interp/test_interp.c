@@ -666,6 +666,18 @@ TEST(b13_43_shutdown_twice_and_start_again)
 
 /* ---- workspace -------------------------------------------------------------------------------------------------- */
 
+static bool shell(const char *command)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *) NULL);
+        _exit(127);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 static char *make_repo(const char *name, const char *readme)
 {
     char *path = malloc(512), command[2048];
@@ -678,7 +690,7 @@ static char *make_repo(const char *name, const char *readme)
         "git -c user.name=a -c user.email=a@b commit -q -m one && git checkout -q -b feature/x && echo two > README.md && "
         "git -c user.name=a -c user.email=a@b commit -q -am two && git tag v2 && git checkout -q main && chmod -R a+rX .",
         path, path, readme);
-    if (system(command) != 0)
+    if (!shell(command))
         SKIP("git is missing");
     return path;
 }
@@ -1086,8 +1098,8 @@ static long resident_kib(pid_t pid)
     FILE *f = fopen(path, "r");
 
     while (f && fgets(line, sizeof(line), f))
-        if (sscanf(line, "VmRSS: %ld", &kib) == 1)
-            break;
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            kib = strtol(line + 6, NULL, 10);
     if (f)
         fclose(f);
     return kib;
