@@ -13,7 +13,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void take_frame(const csn_buf *frame)
 {
     csn_auto(json) csn_json *doc = NULL;
-    csn_auto(json) csn_json *again = NULL;
     csn_exec_result *r = csn_exec_result_new(1 << 16);
 
     if (r && csn_json_parse(frame->data, frame->len, &doc, NULL) == 0) {
