@@ -240,8 +240,9 @@ static int set_rlimits(csn_inside *in)
     const csn_plan *plan = &in->plan;
     csn_rlimits limits = {
         .n_files = plan->open_files > 0 ? (uint64_t) plan->open_files : 0,
-        /* Behind the cgroup, which tells when it refuses. */
-        .n_processes = in->go.is_privileged && plan->pids > 0 ? (uint64_t) plan->pids * 2 : 0,
+        /* Behind the cgroup, which tells when it refuses; and without one, what a bomb can make until the watch looks.
+         * Counted in our own user namespace since Linux 5.14, so the caller's other processes don't matter. */
+        .n_processes = plan->pids > 0 ? (uint64_t) plan->pids * 2 : 0,
         .file_bytes = plan->disk_bytes > 0 ? (uint64_t) plan->disk_bytes + FSIZE_SLACK : 0,
     };
 

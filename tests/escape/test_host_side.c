@@ -303,6 +303,7 @@ TEST(nothing_written_in_one_sandbox_shows_in_another_or_on_the_host)
           strstr(wrote->out, "/dev/shm\n"));
     CHECK(strstr(sh(first, SEARCH)->out, "csn-trace-31"));
     CHECK_STR(sh(beside, SEARCH)->out, "");
+    CHECK(wrote->out != NULL);
     for (const char *at = wrote->out; *at;
          at += strcspn(at, "\n") + 1) { /* the same names on the host */
         char path[128];
