@@ -13,7 +13,7 @@ BOOT = ("import builtins,sys;sys.path[:]=[p for p in sys.path if p];"
         "exec(compile(sys.argv[1],'<caisson-driver>','exec'),"
         "{'__name__':'caisson_driver','__builtins__':dict(vars(builtins))})")
 PACKET = 32 * 1024 - 16
-DEADLINE_S = 30
+DEADLINE_S = 120
 
 
 class Driver:
@@ -59,7 +59,7 @@ class Driver:
         data, want = b"", -1
         end = time.monotonic() + DEADLINE_S
         while True:
-            ready, _, _ = select.select([self.socket, self.out, self.err], [], [], end - time.monotonic())
+            ready, _, _ = select.select([self.socket, self.out, self.err], [], [], max(0, end - time.monotonic()))
             assert ready, "the driver does not answer"
             for fd in (self.out, self.err):
                 if fd in ready:
