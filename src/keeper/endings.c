@@ -13,6 +13,17 @@ static bool looks_killed(int status)
            (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL);
 }
 
+/* Without a cgroup nobody counts refusals; but a command that failed while more processes than allowed are about failed
+ * for want of another, and may have done so between two looks of the watch. */
+static bool is_overcrowded(const csn_keeper *k)
+{
+    csn_watch_sample sample;
+
+    return !(k->limits_kernel & CSN_LIMIT_PIDS) && k->plan.pids > 0 && k->proc_fd >= 0 &&
+           csn_watch_processes(k->proc_fd, (unsigned) k->plan.pids + 1, &sample) == 0 &&
+           (sample.is_partial || (int64_t) sample.n_threads > k->plan.pids);
+}
+
 static csn_ending blame_limits(csn_command *cmd, int status)
 {
     csn_keeper *k = cmd->k;
@@ -26,7 +37,7 @@ static csn_ending blame_limits(csn_command *cmd, int status)
     }
     if (k->n_oom_kills > cmd->oom_at_start && looks_killed(status))
         return CSN_ENDED_OOM;
-    if (k->n_fork_denied > cmd->denied_at_start)
+    if (k->n_fork_denied > cmd->denied_at_start || is_overcrowded(k))
         return CSN_ENDED_PIDS_LIMIT;
     if (csn_disk_is_full(k))
         return CSN_ENDED_DISK_FULL;

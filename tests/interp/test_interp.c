@@ -239,6 +239,34 @@ TEST(b5_events_tell_start_and_end)
                  "\"code_hash\":\"2cbf73b05e1f071b\"")); /* printf 'SUBMIT(k=1)' | sha256sum */
 }
 
+TEST(b13_50_write_file_tells_before_and_after)
+{
+    struct seen s = { "" };
+    csn_interp *i = an_interp(.on_event = note_event, .user_data = &s);
+
+    OK(csn_interp_write_file(i, "d/f.txt", "bytes", 5, err));
+    CHECK(strstr(
+        s.text,
+        "\"durable_write_started\",\"path\":\"/home/daytona/workspace/daytona-workspace/d/f.txt\","
+        "\"bytes_total\":5,\"bytes_written\":0"));
+    CHECK(strstr(s.text, "\"bytes_written\":5"));
+    CHECK_STR(value(i, "SUBMIT(open('d/f.txt').read())"), "{\"output\":\"bytes\"}");
+}
+
+TEST(b13_53_slots_are_given_back_exactly_once)
+{
+    CHECK(setenv("FLEET_MAX_CONCURRENT_SANDBOXES", "1", 1) == 0);
+    csn_interp *a = an_interp(.is_sync = 1), *b = an_interp(.is_sync = 1);
+
+    for (int k = 0; k < 3; k++) { /* each needs the other's slot */
+        CHECK_STR(value(a, "SUBMIT(1)"), "{\"output\":1}");
+        OK(csn_interp_shutdown(a, err));
+        OK(csn_interp_shutdown(a, err));
+        CHECK_STR(value(b, "SUBMIT(2)"), "{\"output\":2}");
+        OK(csn_interp_shutdown(b, err));
+    }
+}
+
 /* ---- time ------------------------------------------------------------------------------------------------------- */
 
 TEST(b9_a_loop_is_interrupted_and_the_state_survives)
@@ -899,8 +927,8 @@ TEST(hostile_code_ends_itself_at_most)
         "import ctypes\nctypes.string_at(0)",
         "import os\nfor n in range(3, 300):\n    try: os.write(n, b'B' + b'\\xff\\xff\\xff\\xff' + b'junk')\n    except OSError: pass",
         "import os\nfor n in range(3, 300):\n    try: os.write(n, b'B' + (2).to_bytes(4, 'big') + b'{}')\n    except OSError: pass",
-        "import os, json\nfor n in range(3, 300):\n    for k in range(200):\n        m = json.dumps({'op': 'tool_call', 'id': 1, 'call': k, 'name': 'x', 'args': '[]', 'kwargs': '{}'}).encode()\n"
-        "        try: os.write(n, b'B' + len(m).to_bytes(4, 'big') + m)\n        except OSError: break",
+        ("import os, json\nfor n in range(3, 300):\n    for k in range(200):\n        m = json.dumps({'op': 'tool_call', 'id': 1, 'call': k, 'name': 'x', 'args': '[]', 'kwargs': '{}'}).encode()\n"
+        "        try: os.write(n, b'B' + len(m).to_bytes(4, 'big') + m)\n        except OSError: break"),
     };
     csn_interp *i = an_interp(.execute_timeout_s = 20);
 
@@ -1128,5 +1156,8 @@ TEST_TIMEOUT(ten_thousand_executes_keep_memory_flat, 180)
     csn_test_note("inside %lld → %lld KiB, outside %ld → %ld KiB", (long long) inside[0],
                   (long long) inside[1], outside[0], outside[1]);
     CHECK(inside[1] - inside[0] < 1024);
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) /* they keep what was freed, to watch it */
     CHECK(outside[1] - outside[0] < 1024);
+#endif
 }
