@@ -106,6 +106,10 @@ CSN_API int csn_interp_configure_workspace(csn_interp *interp, const char *repo_
                                            const char *volume_name, int force_new_session,
                                            csn_error *err);
 
+/* Writes a file inside, whole or not at all; a relative path starts at the workspace. Tells on_event before and after. */
+CSN_API int csn_interp_write_file(csn_interp *interp, const char *path, const void *data,
+                                  size_t len, csn_error *err);
+
 typedef struct csn_execute_options {
     size_t size;
     const char *

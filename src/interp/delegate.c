@@ -156,6 +156,9 @@ static int fork_box(struct child *c, csn_error *err)
     csn_sandbox *box = NULL;
     int r;
 
+    r = csn_slot_take(c->interp, err);
+    if (r < 0)
+        return r;
     if (!csn_errand_run(c->parent, copy_box, &k))
         return csn_fail(err, CSN_E_CANCELLED, "the parent ends");
     if (k.result < 0) {

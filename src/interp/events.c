@@ -114,3 +114,21 @@ void csn_event_complete(csn_interp *i, const csn_job *job)
     csn_jw_end_object(&w);
     i->o.on_event(out.data, i->o.user_data);
 }
+
+void csn_event_write(csn_interp *i, const char *kind, const char *path, size_t total,
+                     size_t written)
+{
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+    csn_jw w = CSN_JW_INIT(&out, false);
+
+    if (!i->o.on_event)
+        return;
+    csn_jw_begin_object(&w);
+    csn_jw_kstr(&w, "phase", "progress");
+    csn_jw_kstr(&w, "event_kind", kind);
+    csn_jw_kstr(&w, "path", path);
+    csn_jw_kint(&w, "bytes_total", (int64_t) total);
+    csn_jw_kint(&w, "bytes_written", (int64_t) written);
+    csn_jw_end_object(&w);
+    i->o.on_event(out.data, i->o.user_data);
+}

@@ -103,6 +103,7 @@ struct csn_interp {
     char *remembered_volume;
     int64_t ms_create, ms_clone, ms_context,
         ms_driver; /* how long the steps of the last start took */
+    bool has_slot; /* counts among the sandboxes alive at once */
     int lock_fd;   /* of a kept session: one program at a time */
 
     csn_process *process;
@@ -154,6 +155,10 @@ int csn_session_ensure(csn_interp *i, csn_error *err);
 void csn_session_drop(csn_interp *i, bool delete_box);
 int csn_session_lock(csn_interp *i, csn_error *err);
 
+/* slots.c: how many sandboxes this program may have alive at once. Waits up to a minute. */
+int csn_slot_take(csn_interp *i, csn_error *err);
+void csn_slot_give_back(csn_interp *i);
+
 /* sources.c */
 char *csn_workspace_of(const char *repo_url); /* malloc()ed path */
 int csn_stage_repo(csn_interp *i, csn_error *err);
@@ -197,5 +202,7 @@ int csn_delegate_run(csn_interp *i, const char *prompt, const char *context, int
 /* events.c */
 void csn_event_start(csn_interp *i, const csn_job *job);
 void csn_event_complete(csn_interp *i, const csn_job *job);
+void csn_event_write(csn_interp *i, const char *kind, const char *path, size_t total,
+                     size_t written);
 
 #endif

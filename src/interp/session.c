@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <caisson/files.h>
 #include <caisson/image.h>
 #include <caisson/volume.h>
 
@@ -72,6 +73,7 @@ void csn_session_drop(csn_interp *i, bool delete_box)
         forget_lock_file(i);
     }
     i->box = csn_sandbox_free(i->box);
+    csn_slot_give_back(i);
     csn_close(&i->lock_fd);
     if (delete_box)
         csn_sources_done(&i->in_place);
@@ -262,9 +264,12 @@ static int create(csn_interp *i, const char *transition, csn_error *err)
     int r = make_volume(i, err);
 
     if (r >= 0)
+        r = csn_slot_take(i, err);
+    if (r >= 0)
         r = create_box(i, err);
     i->ms_create = since(&t);
     if (r < 0) {
+        csn_slot_give_back(i);
         csn_note_failure(i, "sandbox_create_clone_error", "sandbox_create");
         return csn_fail_in(err, r, "sandbox creation failed");
     }
@@ -435,4 +440,23 @@ int csn_interp_configure_workspace(csn_interp *i, const char *repo_url, const ch
         forget(i);
     }
     return CSN_OK;
+}
+
+int csn_interp_write_file(csn_interp *i, const char *path, const void *data, size_t len,
+                          csn_error *err)
+{
+    csn_auto(buf) csn_buf full = CSN_BUF_INIT;
+    int r = csn_session_ensure(i, err);
+
+    if (r < 0)
+        return r;
+    csn_buf_printf(&full, "%s%s%s", path[0] == '/' ? "" : i->workspace, path[0] == '/' ? "" : "/",
+                   path);
+    if (full.error < 0)
+        return csn_fail_sys(err, full.error, "write '%s'", path);
+    csn_event_write(i, "durable_write_started", full.data, len, 0);
+    r = csn_file_put(i->box, full.data, data, len, 0644, err);
+    if (r >= 0)
+        csn_event_write(i, "durable_write_completed", full.data, len, len);
+    return r;
 }
