@@ -333,11 +333,14 @@ static csn_state clean_up(csn_local_box *box)
     csn_local *local = csn_local_of(&box->base);
     bool is_gone = is_unlinked(box->dir_fd);
 
-    if (!is_gone && (box->base.wish.is_ephemeral || box->is_deleting) &&
-        csn_box_lock(box->dir_fd, true) == 0) {
-        if (!csn_box_has_keeper(box->dir_fd))
+    if (!is_gone && (box->base.wish.is_ephemeral || box->is_deleting)) {
+        int r = csn_box_lock(box->dir_fd, true);
+        if (r == 0 && !csn_box_has_keeper(box->dir_fd))
             is_gone = csn_box_remove(local, &box->base.wish, box->dir_fd, NULL) >= 0;
-        csn_box_unlock(box->dir_fd);
+        if (r == 0)
+            csn_box_unlock(box->dir_fd);
+        if (r == -ENOENT) /* while we waited for the lock, another engine's sweep removed it */
+            is_gone = true;
     }
     return is_gone ? CSN_STATE_DELETED : CSN_STATE_STOPPED;
 }
