@@ -3,7 +3,8 @@
  *   test_x [--list] [--no-fork] [--timeout=SECONDS] [PATTERN…]
  *
  * Each test runs in a child of its own (a crash or a hang is a failed test, not a lost run), in its own session, with
- * a deadline; --no-fork runs them in the process itself, for a debugger. CSN_MUST_RUN=1 turns a skip into a failure.
+ * a deadline; --no-fork runs them in the process itself, for a debugger. CSN_MUST_RUN=1 turns a skip into a failure,
+ * unless its reason begins with "kernel: ", "build: ", "user: " or "net: ": nothing that could be installed.
  * PATTERN is a part of a name. */
 #ifndef CSN_TEST_H
 #define CSN_TEST_H
@@ -38,6 +39,11 @@ void csn_check_mem(const char *file, int line, const char *expr, const void *got
 
 /* A fresh private directory, removed with all in it after the test. Returns a path that lives as long as the test. */
 const char *csn_test_dir(void);
+/* A path below it; a handful live at once. */
+char *csn_test_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* How many descriptors this process has open. */
+int csn_test_count_fds(void);
 
 /* Calls fn(user) when the test ends, in whatever way short of a crash; last registered first. */
 void csn_test_defer(void (*fn)(void *user), void *user);

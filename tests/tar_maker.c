@@ -112,6 +112,17 @@ void tar_end(tar_maker *tar)
     CHECK(close(tar->fd) == 0);
 }
 
+void tar_make_long(const char *path)
+{
+    const int64_t size = INT64_C(8) << 30;
+    tar_maker tar;
+
+    tar_begin(&tar, path);
+    TAR_ADD(&tar, .name = "zeros", .claims = size);
+    CHECK(close(tar.fd) == 0);
+    CHECK(truncate(path, 512 + size + 1024) == 0);
+}
+
 void run_program(const char *const argv[])
 {
     int status = -1;

@@ -7,8 +7,7 @@
 
 typedef struct tar_entry {
     const char *name;
-    char
-        type; /* '0' file, '1' hard link, '2' symlink, '3' char device, '5' directory, '6' FIFO, 'x' pax; 0: '0' */
+    char type; /* '0' file, '1' hard link, '2' symlink, '3' char device, '5' directory, '6' FIFO, 'x' pax; 0: '0' */
     const char *link;
     unsigned mode; /* 0: 0644, 0755 for directories */
     unsigned uid, gid;
@@ -25,6 +24,8 @@ void tar_begin(tar_maker *tar, const char *path);
 void tar_add(tar_maker *tar, const tar_entry *entry);
 void tar_pax(tar_maker *tar, const char *key, const char *value); /* for the next entry */
 void tar_end(tar_maker *tar);
+/* Eight gigabytes of zeros that take no place: long enough to look at whoever reads them. */
+void tar_make_long(const char *path);
 
 #define TAR_ADD(tar, ...) tar_add((tar), &(const tar_entry){ __VA_ARGS__ })
 

@@ -40,6 +40,12 @@ CSN_API int csn_md_extract(const char *text, size_t len, int mode, csn_code_list
 CSN_API int csn_message_text(const char *json, size_t len, char **ret_text, size_t *ret_len,
                              csn_error *err);
 
+/* The blocks an agent would run: `json` is a conversation, a list of {"role", "content"}. From the newest message backwards
+ * the first that has blocks counts, among the last `last_n`; 0: "auto", the run of user messages at the end. None: an empty
+ * list. Errors: CSN_E_INVALID. */
+CSN_API int csn_messages_extract(const char *json, size_t len, int last_n, int mode,
+                                 csn_code_list *ret_list, csn_error *err);
+
 /* "python", "bash", "sh", "javascript", "typescript", NULL. */
 CSN_API const char *const *csn_blocks_languages(void);
 /* Lower case, trimmed, aliases resolved (py, js, ts, shell); what isn't known passes through. Cut to `size`. */
@@ -66,6 +72,10 @@ typedef struct csn_blocks_options {
  * "Failed to create Daytona sandbox: …", "Daytona sandbox creation timed out: …". */
 CSN_API int csn_blocks_new(csn_engine *engine, const csn_blocks_options *opts,
                            csn_blocks **ret_blocks, csn_error *err);
+/* The same by name, "daytona", and the constructor's arguments as a JSON object: timeout, snapshot, image, name, env_vars,
+ * resources {cpu, memory, disk}; api_key, api_url and target are the engine's business and ignored. NULL: none. */
+CSN_API int csn_blocks_by_name(csn_engine *engine, const char *executor, const char *config_json,
+                               csn_blocks **ret_blocks, csn_error *err);
 CSN_API csn_blocks *
 csn_blocks_free(csn_blocks *blocks); /* deletes, too (unless is_kept); NULL is fine */
 
@@ -83,8 +93,8 @@ typedef struct csn_block_run {
 
 typedef struct csn_blocks_result {
     int exit_code;
-    char *
-        output; /* all outputs joined by one line feed, or the failing block's alone, or an error text */
+    /* all outputs joined by one line feed, or the failing block's alone, or an error text */
+    char *output;
     size_t output_len;
     char sandbox_id[40];
     size_t n_run;         /* blocks that were started */
@@ -100,6 +110,10 @@ typedef struct csn_blocks_result {
 CSN_API int csn_blocks_execute(csn_blocks *blocks, const csn_code_block *list, size_t n,
                                csn_blocks_result *ret_result, csn_error *err);
 CSN_API void csn_blocks_result_done(csn_blocks_result *result);
+
+/* What the agent answers: "exitcode: 0 (execution succeeded)", a line feed, "Code output: " and the output. malloc()ed. */
+CSN_API int csn_blocks_reply(const csn_blocks_result *result, char **ret_text, size_t *ret_len,
+                             csn_error *err);
 
 /* The language of code that names none: "sh" for what begins like a pip or python command, "python" if the sandbox's
  * Python compiles it, else "". Static string. */

@@ -53,12 +53,13 @@ enum {
 typedef struct csn_engine_options {
     size_t size;           /* sizeof this struct in the caller's build; fields are only appended */
     const char *state_dir; /* NULL: $CAISSON_STATE, else the platform's place (see caisson(7)) */
-    const char *
-        libexec_dir; /* NULL: $CAISSON_LIBEXEC, else beside the running program, else the installed one */
-    uint32_t
-        optional_walls; /* CSN_WALL_…; a wall not named here and not to be had refuses every start */
-    uint32_t n_spare; /* keepers kept ready for the next create; 0: one after the second create */
+    /* NULL: $CAISSON_LIBEXEC, else beside the running program, else the installed one */
+    const char *libexec_dir;
+    /* CSN_WALL_…; a wall not named here and not to be had refuses every start */
+    uint32_t optional_walls;
+    uint32_t n_spare; /* keepers kept ready for the next create; 0: after two creates alike, one whole sandbox of that kind */
     int is_for_one;   /* one create follows soon, no other: its keeper starts while the engine opens */
+    int is_guest; /* no state directory, no sandboxes of its own: only those lent to it, see csn_sandbox_borrow() */
 } csn_engine_options;
 
 /* Opens the engine: makes the state directory if needed, checks its owner and mode, and sweeps what a killed keeper
@@ -78,6 +79,8 @@ CSN_API int csn_engine_dispatch(csn_engine *engine, int timeout_ms, csn_error *e
 
 /* Makes the blocking verb that waits now, or the next one, return CSN_E_CANCELLED. Any thread, any signal handler. */
 CSN_API void csn_engine_interrupt(csn_engine *engine);
+/* For those who dispatch themselves: 1 if an interrupt waited for a verb to end; it is taken by that, else 0. */
+CSN_API int csn_engine_take_interrupt(csn_engine *engine);
 
 CSN_API const char *
 csn_engine_state_dir(csn_engine *engine); /* borrowed, lives as long as the engine */

@@ -51,8 +51,9 @@ typedef enum csn_file_kind {
 } csn_file_kind;
 
 typedef struct csn_file_info {
-    const char *
-        path; /* as found: list gives the bare name, find the full path; borrowed, valid during the callback */
+    /* as found: list gives the bare name (below its own level: a path from there), find the full path;
+     * borrowed, valid during the callback */
+    const char *path;
     csn_file_kind kind;
     uint32_t mode;             /* permission bits */
     uint32_t uid, gid;         /* inside ids */
@@ -108,15 +109,24 @@ typedef enum csn_file_verb {
     CSN_FILE_REPLACE
 } csn_file_verb;
 
+enum {
+    CSN_STAT_FOLLOW = 1,
+    CSN_LIST_FOLLOW = 1, /* a symlink is told as what it leads to, or passed over; paths go down through none */
+    CSN_MOVE_NO_REPLACE = 1, /* CSN_E_EXISTS when there is something at the new place */
+    CSN_MOVE_FOLLOW = 2,     /* a symlink at the new place is followed rather than replaced */
+    CSN_DELETE_RECURSIVE = 1,
+    CSN_DELETE_NO_DIRECTORY = 2 /* CSN_E_NOT_REGULAR for a directory, be it empty */
+};
+
 typedef struct csn_file_request {
     size_t size;
     csn_file_verb verb;
     const char *path;
-    const char
-        *arg; /* MOVE: to; FIND: pattern; SEARCH: needle; REPLACE: from; CHMOD: owner or NULL */
+    /* MOVE: to; FIND: pattern; SEARCH: needle; REPLACE: from; CHMOD: owner or NULL */
+    const char *arg;
     const char *arg2; /* REPLACE: to; CHMOD: group or NULL */
-    int mode;         /* MKDIR, CHMOD */
-    int flag;         /* STAT: follow; DELETE: recursive */
+    int mode;         /* MKDIR, CHMOD; LIST: how many levels, 0 and 1 are its own entries alone */
+    int flag;         /* CSN_STAT_…, CSN_LIST_…, CSN_MOVE_…, CSN_DELETE_… */
     uint32_t max_results;
     csn_file_fn on_file;
     csn_match_fn on_match;
@@ -126,6 +136,17 @@ typedef void (*csn_file_done_fn)(int64_t n, int result, const csn_error *err,
                                  void *user); /* n: replacements */
 CSN_API int csn_file_request_start(csn_sandbox *sandbox, const csn_file_request *request,
                                    csn_file_done_fn done, void *user, csn_error *err);
+/* Stops what was started with this `user`: the work inside ends soon, in the state it is in, and `done` is called with
+ * CSN_E_CANCELLED, not from inside this call, if it was not over already. */
+CSN_API void csn_file_cancel(csn_sandbox *sandbox, const void *user);
+
+/* Connects, from inside, to a TCP port that something in the sandbox listens on at 127.0.0.1 or ::1, and hands out the
+ * connected socket, yours to close; also of a sandbox without a network. The descriptor is close-on-exec and does not block.
+ * Who is at the other end is anybody's guess: what comes from there is said by the sandbox. CSN_E_NOT_FOUND: nobody
+ * listens; CSN_E_TIMEOUT: nobody accepted within two seconds. */
+CSN_API int csn_port_connect(csn_sandbox *sandbox, uint32_t port, int *ret_fd, csn_error *err);
+CSN_API int csn_port_connect_start(csn_sandbox *sandbox, uint32_t port, csn_fd_done_fn done,
+                                   void *user, csn_error *err);
 
 #ifdef __cplusplus
 }

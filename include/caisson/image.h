@@ -12,14 +12,19 @@ extern "C" {
 
 typedef struct csn_image_info {
     const char *name;
-    const char
-        *source; /* "host", "directory", "tar", "oci", "docker-archive", "debian", "snapshot" */
+    /* "host", "directory", "tar", "oci", "docker-archive", "debian", "snapshot" */
+    const char *source;
     int is_host_based; /* lies on the machine's own /usr */
     size_t n_layers;
     int64_t size_bytes; /* of its layers, counted alone */
     int64_t created_ms;
     const char *const *env; /* from the image's configuration, "KEY=value", NULL at the end */
     const char *cwd;        /* "" when it names none */
+    /* What the image's makers would run, and as whom; the engine runs neither by itself. Lists end with NULL and are
+     * never NULL themselves. */
+    const char *const *entrypoint;
+    const char *const *cmd;
+    const char *user; /* "" when it names none; as it stands in the image: "app", "101:101" */
 } csn_image_info;
 typedef void (*csn_image_fn)(const csn_image_info *info, void *user);
 

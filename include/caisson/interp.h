@@ -41,8 +41,8 @@ typedef struct csn_interp_options {
     int start_retries;         /* 1; -1: none */
     /* Sandbox. */
     const char *name; /* NULL: fleet-rlm-<UTC date and time> */
-    const char *
-        image; /* NULL: snapshot, else "fleet-rlm-base" if there is one, else the engine's default */
+    /* NULL: snapshot, else "fleet-rlm-base" if there is one, else the engine's default */
+    const char *image;
     const char *snapshot;
     const char *const *labels; /* "key=value"; added to managed-by=fleet-rlm */
     const char *const *env;
@@ -58,8 +58,8 @@ typedef struct csn_interp_options {
     const char *const *context_paths;
     /* Models. */
     csn_llm_fn llm; /* or */
-    const char *
-        llm_url; /* an OpenAI-compatible endpoint; the key comes from the environment (see caisson-interp docs) */
+    /* an OpenAI-compatible endpoint; the key comes from the environment (see caisson-interp docs) */
+    const char *llm_url;
     const char *llm_model;
     const char *llm_cmd;         /* or a shell command: prompt on stdin, answer on stdout */
     int64_t max_llm_calls;       /* 50; -1: none allowed */
@@ -81,6 +81,9 @@ typedef struct csn_interp_options {
     csn_event_fn on_event;
     csn_live_fn on_output;
     void *user_data; /* of llm, on_event and on_output */
+    /* with a volume: what is executed is kept in sessions/<id>/conversation.json on it */
+    const char *session_id;
+    int delegate_max_calls; /* csn_interp_delegate() between two executes: 8 */
 } csn_interp_options;
 
 /* Checks the options; makes nothing else yet. Errors: CSN_E_INVALID. */
@@ -110,10 +113,23 @@ CSN_API int csn_interp_configure_workspace(csn_interp *interp, const char *repo_
 CSN_API int csn_interp_write_file(csn_interp *interp, const char *path, const void *data,
                                   size_t len, csn_error *err);
 
+/* A second session with a copy of this one's files, sources and settings, and an interpreter process of its own. */
+CSN_API int csn_interp_fork(csn_interp *interp, csn_interp **ret_copy, csn_error *err);
+/* The session's files as an image: {"name", "sandbox_id", "status": "created"}, malloc()ed. */
+CSN_API int csn_interp_snapshot(csn_interp *interp, const char *name, char **ret_json,
+                                csn_error *err);
+/* Other limits, see csn_sandbox_resize(). */
+CSN_API int csn_interp_resize(csn_interp *interp, int64_t memory_bytes, int64_t cpu_milli,
+                              int64_t disk_bytes, csn_error *err);
+/* A sign of life: the sandbox counts as used. Never fails. */
+CSN_API void csn_interp_touch(csn_interp *interp);
+/* The conversation of a session with a session_id as JSON, malloc()ed: {"session_id", "turns": [{"code", "kind", "output"}…]}. */
+CSN_API int csn_interp_history(csn_interp *interp, char **ret_json, csn_error *err);
+
 typedef struct csn_execute_options {
     size_t size;
-    const char *
-        vars; /* a JSON object: globals set before the code runs; NaN and long integers may be in it */
+    /* a JSON object: globals set before the code runs; NaN and long integers may be in it */
+    const char *vars;
     const char *const *envs; /* "KEY=value" for this execute alone */
     const char *profile;     /* NULL: the interpreter's */
     int is_interactive;      /* shows the value of a last expression, as a prompt does */
@@ -220,6 +236,13 @@ CSN_API void csn_rlm_result_done(csn_rlm_result *result);
 /* {"status": "ok", "answer": …} or {"status": "error", "reason": …}: hands one query to a child. malloc()ed. */
 CSN_API int csn_interp_delegate(csn_interp *interp, const char *query, const char *context,
                                 char **ret_json, csn_error *err);
+
+/* Several queries (NULL at the end), four at once: {"status", "results": [as above, in order], "errors": [{"index", "reason",
+ * "error"}]}. `document_url` (may be NULL): its text, fetched inside the session, goes before the context. A blank query refuses
+ * the whole call. */
+CSN_API int csn_interp_delegate_batch(csn_interp *interp, const char *const *queries,
+                                      const char *context, const char *document_url,
+                                      char **ret_json, csn_error *err);
 
 /* Volumes, looked at from outside: a tree as JSON (depth 0: 4, at most 10), a file's beginning as JSON (max 0: 200,000). A
  * path with ".." is refused. The volume's files are read by a sandbox, never walked by the host. */

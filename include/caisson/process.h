@@ -57,6 +57,10 @@ typedef struct csn_process_options {
     csn_exit_fn on_exit;     /* NULL: none */
     void *user_data;
     int has_channel; /* with is_background: a private socket and raw pipes instead of a log, see below */
+    const int *own_fds; /* attached only: stdin, stdout and stderr of the command (-1: /dev/null) are these three
+                         * descriptors of the caller's, pipes made for it; the library neither reads nor writes them */
+    int64_t linger_ms; /* attached only: after its end read on until its children have closed the streams, at most that
+                        * long; 0: what is there at its end is all */
 } csn_process_options;
 
 /* Starts a command; returns once it runs or could not be started. Errors: CSN_E_NOT_FOUND (program, cwd),
@@ -89,6 +93,9 @@ CSN_API int csn_process_resume(csn_process *process);
 CSN_API int csn_process_resize(csn_process *process, uint16_t rows, uint16_t cols, csn_error *err);
 /* Signal to the command's main process, or with whole_tree to every descendant. */
 CSN_API int csn_process_signal(csn_process *process, int signal, int whole_tree, csn_error *err);
+/* done (may be NULL) runs inside dispatch once the signal was sent. */
+CSN_API int csn_process_signal_start(csn_process *process, int signal, int whole_tree,
+                                     csn_done_fn done, void *user, csn_error *err);
 
 /* Background commands and PTYs, from any program: open by number, read the log from any byte offset. */
 CSN_API int csn_process_open(csn_sandbox *sandbox, uint32_t id, csn_process **ret_process,

@@ -40,6 +40,12 @@ typedef enum csn_disk_rung {
     CSN_DISK_WATCH
 } csn_disk_rung;
 
+typedef enum csn_cpu_rung { /* what holds the CPU limit */
+                            CSN_CPU_NONE = 0,  /* nothing, or there is no limit */
+                            CSN_CPU_QUOTA,     /* a cgroup's quota */
+                            CSN_CPU_PROCESSORS /* without cgroups: as many whole processors; a fraction isn't held */
+} csn_cpu_rung;
+
 /* Plain data, owns nothing; copied freely. For a command the counters are the command's, for a sandbox the sum. */
 typedef struct csn_receipt {
     csn_ending ended;
@@ -66,6 +72,7 @@ typedef struct csn_receipt {
     int64_t timeout_ms;
     int64_t output_limit_bytes;
     int shares_host_uid; /* 1: without privilege all sandboxes run as the caller's uid */
+    csn_cpu_rung cpu_rung;
 } csn_receipt;
 
 CSN_API const char *

@@ -19,8 +19,8 @@ typedef enum csn_network {
 typedef struct csn_mount {
     const char *volume; /* name of a volume */
     const char *path;   /* absolute path inside */
-    const char
-        *subpath; /* NULL: the whole volume; else a relative directory in it, made if absent */
+    /* NULL: the whole volume; else a relative directory in it, made if absent */
+    const char *subpath;
     int is_read_only;
 } csn_mount;
 
@@ -53,6 +53,7 @@ typedef struct csn_sandbox_options {
     int64_t ttl_ms;  /* 0: none. Deleted that long after creation */
     int64_t idle_stop_ms; /* 0: none. Stopped when no command ran and nobody called for that long */
     uint32_t walls_off;   /* test builds only: CSN_WALL_… not to put up; otherwise must be 0 */
+    int is_shared; /* attached ones: other engines may open it, too; it still ends with this one */
 } csn_sandbox_options;
 
 /* Creates a sandbox and waits until code can run in it. `opts` may be NULL. On success *ret_sandbox is yours to
@@ -73,6 +74,16 @@ CSN_API int csn_sandbox_create_start(csn_engine *engine, const csn_sandbox_optio
 CSN_API int csn_sandbox_open(csn_engine *engine, const char *id_or_name, csn_sandbox **ret_sandbox,
                              csn_error *err);
 CSN_API csn_sandbox *csn_sandbox_free(csn_sandbox *sandbox); /* NULL is fine; always returns NULL */
+
+/* A line to a started sandbox for another process of yours, also one with fewer rights: lend here, pass the descriptor
+ * (SCM_RIGHTS), borrow there. *ret_fd is yours to close. Errors: CSN_E_STATE (not started, or attached to another program). */
+CSN_API int csn_sandbox_lend(csn_sandbox *sandbox, int *ret_fd, csn_error *err);
+/* The other side: a handle over `fd`, which is taken on success. The engine must be a guest (csn_engine_options.is_guest).
+ * Commands, files, usage and receipts work on it; what changes the sandbox itself is its lender's. `opts` says what
+ * commands inherit here (env, user, cwd, timeout_ms, output_bytes); the rest of it is ignored. When the line is lost the
+ * sandbox reads as stopped for good: borrow anew. `id` (at most 32 characters) is what csn_sandbox_id() tells. */
+CSN_API int csn_sandbox_borrow(csn_engine *engine, const char *id, const csn_sandbox_options *opts,
+                               int fd, csn_sandbox **ret_sandbox, csn_error *err);
 
 typedef enum csn_state {
     CSN_STATE_CREATING = 0,
@@ -118,6 +129,15 @@ CSN_API int csn_sandbox_set_labels(csn_sandbox *sandbox, const char *const *labe
 CSN_API int csn_sandbox_set_timers(csn_sandbox *sandbox, int64_t ttl_ms, int64_t idle_stop_ms,
                                    csn_error *err);
 
+/* New limits; 0 leaves one as it is, CSN_UNLIMITED takes it away. Memory and CPU change at once, running or stopped; the
+ * disk of a stopped one, from its next start on. Errors: CSN_E_STATE (disk of a started one), CSN_E_BUSY (more memory is in
+ * use than it would get), CSN_E_UNSUPPORTED (without cgroups: other processors for a started one), CSN_E_INVALID. */
+CSN_API int csn_sandbox_resize(csn_sandbox *sandbox, int64_t memory_bytes, int64_t cpu_milli,
+                               int64_t disk_bytes, csn_error *err);
+CSN_API int csn_sandbox_resize_start(csn_sandbox *sandbox, int64_t memory_bytes, int64_t cpu_milli,
+                                     int64_t disk_bytes, csn_done_fn done, void *user,
+                                     csn_error *err);
+
 /* stop: SIGTERM to everyone, grace_ms (0: 2 s; -1: none), then the end of the PID namespace. Files stay (unless
  * ephemeral: then it is deleted). Stopping a stopped one is fine. */
 CSN_API int csn_sandbox_stop(csn_sandbox *sandbox, int grace_ms, csn_error *err);
@@ -139,13 +159,18 @@ typedef struct csn_usage {
     int64_t memory_bytes, cpu_us, n_processes, disk_bytes, disk_inodes;
 } csn_usage;
 CSN_API int csn_sandbox_usage(csn_sandbox *sandbox, csn_usage *ret_usage, csn_error *err);
+/* usage: NULL on failure; valid during the call only. */
+typedef void (*csn_usage_done_fn)(const csn_usage *usage, int result, const csn_error *err,
+                                  void *user);
+CSN_API int csn_sandbox_usage_start(csn_sandbox *sandbox, csn_usage_done_fn done, void *user,
+                                    csn_error *err);
 
 /* Copies the file system, running (a moment's freeze) or stopped, into a new image. Errors: CSN_E_EXISTS. */
 CSN_API int csn_sandbox_snapshot(csn_sandbox *sandbox, const char *image_name, csn_error *err);
 CSN_API int csn_sandbox_snapshot_start(csn_sandbox *sandbox, const char *image_name,
                                        csn_done_fn done, void *user, csn_error *err);
 /* A new started sandbox with a copy of this one's files and settings, `name` (may be NULL) its name. `opts` may be
- * NULL; of it only name, labels, is_detached, is_ephemeral, ttl and idle_stop are read. */
+ * NULL; of it only name, labels, is_detached, is_shared, is_ephemeral, ttl and idle_stop are read. */
 CSN_API int csn_sandbox_fork(csn_sandbox *sandbox, const csn_sandbox_options *opts,
                              csn_sandbox **ret_sandbox, csn_error *err);
 CSN_API int csn_sandbox_fork_start(csn_sandbox *sandbox, const csn_sandbox_options *opts,

@@ -27,8 +27,8 @@ typedef struct csn_arena {
     csn_check_set *checks;
     csn_score_rules rules;
     size_t n_started, n_settled;
-    unsigned
-        n_begun_now; /* since the last dispatch: a refusal ends at once, so a thousand must not pile up */
+    /* since the last dispatch: a refusal ends at once, so a thousand must not pile up */
+    unsigned n_begun_now;
     int64_t origin_ns;
     bool is_cancelled, out_of_memory;
 } csn_arena;

@@ -11,13 +11,13 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/script.h"
 #include "base/str.h"
-#include "lang.h"
 
 #define HOME       "/home/daytona"
 #define WHEELS     HOME "/.wheels"
 #define SCRIPT_MAX ((size_t) 64 << 20)
-#define PATHS      HOME "/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define PATHS      HOME "/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/caisson/bin"
 
 static const char *const base_env[] = {
     "HOME=" HOME, "PATH=" PATHS, "LANG=C.UTF-8", "TMPDIR=/tmp", "PYTHONUNBUFFERED=1", NULL,

@@ -95,6 +95,7 @@ void csn_jw_value(csn_jw *w, const csn_json *v);          /* a parsed value, cop
 
 /* Key and value at once. */
 void csn_jw_kstr(csn_jw *w, const char *key, const char *text);
+void csn_jw_kstrs(csn_jw *w, const char *key, char *const *list); /* up to NULL; NULL itself: none */
 void csn_jw_kint(csn_jw *w, const char *key, int64_t v);
 void csn_jw_kdouble(csn_jw *w, const char *key, double v);
 void csn_jw_kbool(csn_jw *w, const char *key, bool v);

@@ -238,6 +238,15 @@ void csn_jw_kstr(csn_jw *w, const char *key, const char *text)
     csn_jw_str(w, text);
 }
 
+void csn_jw_kstrs(csn_jw *w, const char *key, char *const *list)
+{
+    csn_jw_key(w, key);
+    csn_jw_begin_array(w);
+    for (size_t i = 0; list && list[i]; i++)
+        csn_jw_str(w, list[i]);
+    csn_jw_end_array(w);
+}
+
 void csn_jw_kint(csn_jw *w, const char *key, int64_t v)
 {
     csn_jw_key(w, key);

@@ -102,6 +102,6 @@ TEST(out_of_memory_sticks)
     CHECK_INT(csn_buf_puts(&buf, "z"), 0);
     CHECK_INT(csn_fault_count(), 1);
 #else
-    SKIP("needs -Dtest_hooks=true");
+    SKIP("build: needs -Dtest_hooks=true");
 #endif
 }

@@ -16,15 +16,6 @@ static int open_test_dir(void)
     return fd;
 }
 
-static int count_fds(void)
-{
-    int n = 0;
-
-    for (int fd = 0; fd < 256; fd++)
-        n += fcntl(fd, F_GETFD) >= 0;
-    return n;
-}
-
 TEST(closing_forgets_the_number_and_keeps_errno)
 {
     int fd = dup(1), copy = fd;
@@ -134,7 +125,7 @@ TEST(what_doesn_t_fit_is_refused_and_nothing_leaks)
     size_t n_fds;
 
     seqpacket_pair(&a, &b);
-    int before = count_fds();
+    int before = csn_test_count_fds();
     CHECK_INT(csn_send_fds(a, "hi", 2, send, 8), 0);
     CHECK_INT(csn_recv_fds(b, data, sizeof(data), got, 7, &n_fds), -EMSGSIZE);
     CHECK_INT(n_fds, 0);
@@ -142,6 +133,6 @@ TEST(what_doesn_t_fit_is_refused_and_nothing_leaks)
     CHECK_INT(csn_recv_fds(b, data, sizeof(data), NULL, 0, NULL), -EMSGSIZE);
     CHECK_INT(csn_send_fds(a, "hello", 5, send, 8), 0);
     CHECK_INT(csn_recv_fds(b, data, sizeof(data), got, 8, &n_fds), -EMSGSIZE);
-    CHECK_INT(count_fds(), before);
+    CHECK_INT(csn_test_count_fds(), before);
     CHECK_INT(csn_send_fds(a, "hi", 2, send, 9), -EINVAL);
 }

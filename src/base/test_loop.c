@@ -206,7 +206,7 @@ static csn_loop *loop_to_wake;
 static void wake_it(int sig)
 {
     (void) sig;
-    csn_loop_wake(loop_to_wake);
+    csn_loop_wake(loop_to_wake); /* NOLINT(bugprone-signal-handler): that it may is what is tested */
 }
 
 TEST(a_wake_from_a_signal_handler_ends_the_wait)

@@ -212,6 +212,8 @@ void csn_blocks_delete(csn_blocks *b)
 
 int csn_blocks_restart(csn_blocks *b, csn_error *err)
 {
+    if (!b)
+        return csn_fail(err, CSN_E_INVALID, "no executor was given");
     csn_blocks_delete(b);
     memset(b->runner, 0, sizeof(b->runner));
     return create_box_in_words(b, err);

@@ -30,5 +30,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (csn_message_text((const char *) data, size, &text, &len, NULL) == CSN_OK)
         csn_mem_auto(&text);
+    for (int last_n = 0; last_n < 3; last_n += 2) {
+        csn_code_list list = { 0 };
+
+        if (csn_messages_extract((const char *) data, size, last_n, CSN_MD_COMPATIBLE, &list,
+                                 NULL) == CSN_OK)
+            csn_code_list_done(&list);
+    }
     return 0;
 }

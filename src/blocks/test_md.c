@@ -131,6 +131,39 @@ TEST(c5_messages_of_several_parts)
     CHECK_STR(text_of("{}"), "refused");
 }
 
+static const char *picked(const char *json, int last_n)
+{
+    csn_code_list list = { 0 };
+    csn_error err = { 0 };
+
+    if (csn_messages_extract(json, strlen(json), last_n, CSN_MD_COMPATIBLE, &list, &err) < 0)
+        return "refused";
+    (void) snprintf(shown, sizeof(shown), "%s", list.n ? list.blocks[0].code : "none");
+    csn_code_list_done(&list);
+    return shown;
+}
+
+TEST(c6_the_newest_message_with_blocks_counts)
+{
+#define SAYS(role, text) "{\"role\":\"" role "\",\"content\":\"" text "\"}"
+#define CODE(x)          "```py\\n" x "\\n```"
+    static const char talk[] = "[" SAYS("user", CODE("old")) "," SAYS(
+        "assistant", CODE("said")) "," SAYS("user", CODE("mine")) "," SAYS("user", "prose") "]";
+
+    CHECK_STR(picked(talk, 0), "mine");
+    CHECK_STR(picked(talk, 1), "none");
+    CHECK_STR(picked(talk, 2), "mine");
+    CHECK_STR(picked("[" SAYS("user", CODE("old")) "," SAYS("assistant", CODE("said")) "]", 0),
+              "none");
+    CHECK_STR(picked("[" SAYS("user", CODE("old")) "," SAYS("assistant", CODE("said")) "]", 9),
+              "said");
+    CHECK_STR(picked("[" SAYS("user", CODE("old")) ",{\"role\":\"user\",\"content\":null}]", 0),
+              "old");
+    CHECK_STR(picked("[]", 0), "none");
+    CHECK_STR(picked("{}", 0), "refused");
+    CHECK_STR(picked("nonsense", 0), "refused");
+}
+
 static const char *normal(const char *language)
 {
     csn_blocks_normalize(language, shown, 64);

@@ -74,11 +74,6 @@ static const char *const wall_names[] = {
 
 static const char *const limit_names[] = { "memory", "cpu", "pids", "disk", NULL };
 
-const char *cli_wall_name(unsigned bit)
-{
-    return bit < CSN_COUNT(wall_names) ? wall_names[bit] : NULL;
-}
-
 static bool bit_of(const char *const *names, csn_str word, uint32_t *bits)
 {
     if (csn_str_is(word, "all")) {
@@ -106,6 +101,16 @@ static int fill_bits(const cli_command *cmd, const char *option, const cli_list 
                                  word.data);
     }
     return -1;
+}
+
+int cli_fill_walls(const cli_command *cmd, const cli_list *list, uint32_t *ret_walls)
+{
+    return fill_bits(cmd, "optional", list, wall_names, ret_walls);
+}
+
+int cli_fill_limits(const cli_command *cmd, const cli_list *list, uint32_t *ret_limits)
+{
+    return fill_bits(cmd, "strict", list, limit_names, ret_limits);
 }
 
 static int add_env(const cli_command *cmd, const char *item, cli_list *ret)
@@ -290,9 +295,9 @@ int cli_box_fill(const cli_command *cmd, const cli_box_values *v, cli_box *box)
     if (status < 0)
         status = fill_volumes(cmd, &v->volumes, box);
     if (status < 0)
-        status = fill_bits(cmd, "strict", &v->strict, limit_names, &box->o.strict);
+        status = cli_fill_limits(cmd, &v->strict, &box->o.strict);
     if (status < 0)
-        status = fill_bits(cmd, "optional", &v->optional, wall_names, &box->optional_walls);
+        status = cli_fill_walls(cmd, &v->optional, &box->optional_walls);
     box->o.env = box->env.items;
     box->o.labels = box->labels.items;
     return status;

@@ -31,7 +31,10 @@ int cli_box_fill(const cli_command *cmd, const cli_box_values *v, cli_box *box);
 /* Resolves -e KEY (taken from our own environment), -e KEY=value and --env-file into "KEY=value". */
 int cli_env_fill(const cli_command *cmd, const cli_list *env, const cli_list *files, cli_list *ret);
 
-/* Names of the walls, "userns" … "keeper", in the order of their bits; NULL after the last. */
-const char *cli_wall_name(unsigned bit);
+/* --optional: CSN_WALL_… bits; -1, or the exit status of a misuse. */
+int cli_fill_walls(const cli_command *cmd, const cli_list *list, uint32_t *ret_walls);
+
+/* --strict: CSN_LIMIT_… bits; likewise. */
+int cli_fill_limits(const cli_command *cmd, const cli_list *list, uint32_t *ret_limits);
 
 #endif

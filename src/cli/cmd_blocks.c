@@ -1,6 +1,7 @@
 /* caisson blocks: the code blocks of a Markdown text, run in one sandbox. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ struct values {
     int64_t timeout;
     const char *snapshot, *image, *name;
     int64_t memory, cpu, disk;
-    int keep, reply, extract_only, commonmark, json, net, quiet;
+    const char *last_n;
+    int keep, reply, extract_only, commonmark, messages, json, net, quiet;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -36,6 +38,12 @@ static const cli_opt source_options[] = {
       NULL, NULL },
     { 0, "commonmark", CLI_FLAG, AT(commonmark), NULL,
       "read fences as CommonMark does: any length, tildes, lists, quotes", NULL, NULL },
+    { 0, "messages", CLI_FLAG, AT(messages), NULL,
+      "the text is a conversation, a JSON list of {role, content}: run the newest message's blocks",
+      NULL, NULL },
+    { 0, "last-n", CLI_TEXT, AT(last_n), "N|auto",
+      "how many messages to look back, with --messages; auto: the user's last ones [auto]", NULL,
+      NULL },
     { 0, "extract-only", CLI_FLAG, AT(extract_only), NULL, "list the blocks and run nothing", NULL,
       NULL },
     CLI_END
@@ -78,6 +86,7 @@ struct job {
     const struct values *v;
     csn_engine *engine;
     csn_blocks *blocks;
+    int signal; /* that ended the last run; 0: none */
 };
 
 static int make_executor(struct job *j)
@@ -204,16 +213,14 @@ static int print_json(const csn_code_list *list, const csn_blocks_result *r)
 
 static void print_text(const struct values *v, const csn_blocks_result *r)
 {
-    csn_auto(buf) csn_buf head = CSN_BUF_INIT;
+    csn_auto(mem) char *reply = NULL;
+    size_t len = r->output_len;
     cli_stream out;
 
-    if (v->reply) {
-        csn_buf_printf(&head, "exitcode: %d (%s)\nCode output: ", r->exit_code,
-                       r->exit_code ? "execution failed" : "execution succeeded");
-        (void) cli_print(&head); /* a closed pipe shows below, too */
-    }
+    if (v->reply && csn_blocks_reply(r, &reply, &len, NULL) < 0)
+        cli_out_of_memory();
     cli_stream_init(&out, STDOUT_FILENO, false);
-    cli_stream_put(&out, r->output, r->output_len);
+    cli_stream_put(&out, v->reply ? reply : r->output, len);
     cli_stream_finish(&out);
     if (r->output_len && r->output[r->output_len - 1] != '\n' &&
         (v->reply || cli_is_terminal(STDOUT_FILENO)))
@@ -234,8 +241,10 @@ static int run_list(struct job *j, csn_code_list *list)
         status = make_executor(j);
     if (status >= 0)
         return status;
-    if (csn_blocks_execute(j->blocks, list->blocks, list->n, &r, &err) < 0)
+    if (csn_blocks_execute(j->blocks, list->blocks, list->n, &r, &err) < 0) {
+        j->signal = cli_signal_pending();
         return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : (cli_fail(&err, NULL), 1);
+    }
     status = r.exit_code;
     if (j->v->json)
         (void) print_json(list, &r); /* the blocks' status counts */
@@ -245,15 +254,28 @@ static int run_list(struct job *j, csn_code_list *list)
     return status;
 }
 
+static int extract(const struct values *v, const csn_buf *text, csn_code_list *list, csn_error *err)
+{
+    int mode = v->commonmark ? CSN_MD_COMMONMARK : CSN_MD_COMPATIBLE;
+    uint64_t last_n = 0;
+
+    if (!v->messages)
+        return csn_md_extract(text->data, text->len, mode, list, err);
+    if (v->last_n && !csn_streq(v->last_n, "auto"))
+        (void) csn_parse_u64(csn_str_of(v->last_n), &last_n); /* checked already */
+    return csn_messages_extract(text->data, text->len, (int) last_n, mode, list, err);
+}
+
 static int run_text(struct job *j, const csn_buf *text)
 {
     csn_code_list list = { 0 };
     csn_error err = { 0 };
     int status;
 
-    if (csn_md_extract(text->data, text->len,
-                       j->v->commonmark ? CSN_MD_COMMONMARK : CSN_MD_COMPATIBLE, &list, &err) < 0)
-        return cli_fail(&err, NULL);
+    if (extract(j->v, text, &list, &err) < 0) {
+        (void) cli_fail(&err, NULL);
+        return 1;
+    }
     status = run_list(j, &list);
     csn_code_list_done(&list);
     return status;
@@ -290,7 +312,8 @@ static int run_interactive(struct job *j)
     int status = 0;
 
     cli_note("paste Markdown; a block runs when its fence closes; end with Ctrl-D");
-    while (!cli_signal_pending() && getline(&line, &size, stdin) > 0) {
+    while (!cli_signal_pending() && (!j->signal || j->signal == SIGINT) &&
+           getline(&line, &size, stdin) > 0) {
         csn_code_list list = { 0 };
 
         csn_buf_puts(&text, line);
@@ -299,8 +322,11 @@ static int run_interactive(struct job *j)
                            NULL) < 0)
             break;
         if (list.n && (!j->v->commonmark || strstr(line, "```") || strstr(line, "~~~"))) {
+            j->signal = 0;
             status = run_list(j, &list);
             csn_buf_clear(&text);
+            if (j->signal == SIGINT) /* it stopped the block, not us */
+                cli_note("stopped; the sandbox stays");
         }
         csn_code_list_done(&list);
     }
@@ -316,6 +342,15 @@ static int read_text(const char *path, csn_buf *text)
         return -1;
     (void) cli_fail_with(CSN_E_SYSTEM, NULL, "read '%s': %s", path, strerror(-r));
     return 1;
+}
+
+static bool is_last_n(const struct values *v)
+{
+    uint64_t n;
+
+    return v->messages &&
+           (csn_streq(v->last_n, "auto") ||
+            (csn_parse_u64(csn_str_of(v->last_n), &n) == 0 && n >= 1 && n <= 1000000));
 }
 
 static int run(const cli_command *cmd, int argc, char **argv)
@@ -336,6 +371,9 @@ static int run(const cli_command *cmd, int argc, char **argv)
         status = cli_usage(cmd, "each --lang names the language of one --code");
     if (status < 0 && v.json && v.reply)
         status = cli_usage(cmd, "--json and --reply exclude each other");
+    if (status < 0 && v.last_n && !is_last_n(&v))
+        status = cli_usage(
+            cmd, "--last-n takes a number from 1 on, or 'auto', and goes with --messages");
     if (status >= 0)
         return status;
     if (v.codes.n) {

@@ -9,6 +9,9 @@
 #include "commands.h"
 #include "out.h"
 #include "session.h"
+#include "stream.h"
+
+enum { TAIL_LINES = 20 };
 
 struct values {
     cli_arena_values arena;
@@ -46,6 +49,23 @@ static int status_of(const csn_candidate_result *r)
     return CLI_ARENA_FAILED;
 }
 
+/* What a script that failed said last: its traceback, most often. */
+static void show_tail(const csn_candidate_result *r)
+{
+    size_t from = r->output_len, n = 0;
+    cli_stream err;
+
+    if (!r->output_len)
+        return;
+    while (from && (r->output[from - 1] != '\n' || from == r->output_len || ++n < TAIL_LINES))
+        from--;
+    cli_stream_init(&err, STDERR_FILENO, false);
+    cli_stream_put(&err, r->output + from, r->output_len - from);
+    cli_stream_finish(&err);
+    if (r->output[r->output_len - 1] != '\n')
+        (void) cli_write(STDERR_FILENO, "\n", 1); /* what follows begins a line */
+}
+
 static int show(const struct values *v, const csn_candidate_result *r)
 {
     const char *advice = csn_candidate_advice(r->error_message);
@@ -57,6 +77,8 @@ static int show(const struct values *v, const csn_candidate_result *r)
     if (!v->output && r->artifact_content)
         (void) cli_write(STDOUT_FILENO, r->artifact_content,
                          r->artifact_len); /* a closed pipe is its reader's wish */
+    if (r->error_message && !v->quiet)
+        show_tail(r);
     if (r->error_message)
         cli_note("%s", r->error_message);
     if (advice && !v->quiet)

@@ -2,6 +2,7 @@
 #include "boxjson.h"
 #include "boxopt.h"
 #include "commands.h"
+#include "imagecmd.h"
 #include "out.h"
 #include "session.h"
 
@@ -36,6 +37,8 @@ static int create(const struct values *v, cli_box *box)
 
     if (status >= 0)
         return status;
+    if (!v->quiet)
+        cli_image_note_user(engine, box);
     if (csn_sandbox_create(engine, &box->o, &sandbox, &err) < 0)
         return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : cli_fail(&err, NULL);
     return v->quiet ? 0 : cli_print_new_box(sandbox, v->json);

@@ -58,8 +58,10 @@ static int run_version(const cli_command *cmd, int argc, char **argv)
     cli_args args;
     int status = cli_parse(cmd, argc, argv, &v, &args);
 
-    if (status < 0)
-        status = cli_want(cmd, &args, 0, 0);
+    if (status >= 0)
+        return status;
+    cli_want_json(v.json);
+    status = cli_want(cmd, &args, 0, 0);
     if (status >= 0)
         return status;
     if (v.json) {

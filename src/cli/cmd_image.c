@@ -1,83 +1,40 @@
+#include <string.h>
+
 #include <caisson/image.h>
 
 #include "base/str.h"
 #include "base/time.h"
 #include "boxjson.h"
 #include "commands.h"
+#include "named.h"
 #include "out.h"
 #include "session.h"
-#include "table.h"
 
 struct values {
-    int json, quiet, debian, force;
+    cli_named named;
+    int debian;
 };
 
-#define AT(field) offsetof(struct values, field)
-#define JSON \
-    { \
-        0, "json", CLI_FLAG, AT(json), NULL, "one JSON document", NULL, NULL \
-    }
-#define QUIET \
-    { \
-        'q', "quiet", CLI_FLAG, AT(quiet), NULL, "names only, or nothing", NULL, NULL \
-    }
-
-static const cli_opt make_options[] = { QUIET, CLI_END };
-static const cli_opt build_options[] = { { 0, "debian", CLI_FLAG, AT(debian), NULL,
+static const cli_opt build_options[] = { { 0, "debian", CLI_FLAG, offsetof(struct values, debian),
+                                           NULL,
                                            "a Debian system with the packages named (mmdebstrap)",
                                            NULL, NULL },
-                                         QUIET,
+                                         CLI_NAMED_QUIET,
                                          CLI_END };
-static const cli_opt ls_options[] = { QUIET, JSON, CLI_END };
-static const cli_opt inspect_options[] = { JSON, CLI_END };
-static const cli_opt rm_options[] = { { 'f', "force", CLI_FLAG, AT(force), NULL,
-                                        "one that isn't there is no error", NULL, NULL },
-                                      QUIET,
-                                      CLI_END };
-
-static const cli_group make_groups[] = { { "Options", make_options, 0 }, { NULL, NULL, 0 } };
 static const cli_group build_groups[] = { { "Options", build_options, 0 }, { NULL, NULL, 0 } };
-static const cli_group ls_groups[] = { { "Options", ls_options, 0 }, { NULL, NULL, 0 } };
-static const cli_group inspect_groups[] = { { "Options", inspect_options, 0 }, { NULL, NULL, 0 } };
-static const cli_group rm_groups[] = { { "Options", rm_options, 0 }, { NULL, NULL, 0 } };
-
-/* Parses, counts operands and opens the engine: what each of them begins with. */
-static int begin(const cli_command *cmd, int argc, char **argv, struct values *v, cli_args *args,
-                 int min, int max, csn_engine **ret_engine)
-{
-    int status = cli_parse(cmd, argc, argv, v, args);
-
-    if (status >= 0)
-        return status;
-    cli_want_json(v->json);
-    status = cli_want(cmd, args, min, max);
-    return status >= 0 ? status : cli_open(0, ret_engine);
-}
-
-static int finish(int r, const csn_error *err, const struct values *v, const char *name)
-{
-    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
-
-    if (r < 0)
-        return err->code == CSN_E_CANCELLED ? cli_cancelled_status() : cli_fail(err, NULL);
-    if (v->quiet)
-        return 0;
-    csn_buf_printf(&line, "%s\n", name);
-    return cli_print(&line) < 0 ? CLI_ENGINE : 0;
-}
 
 static int run_import(const cli_command *cmd, int argc, char **argv)
 {
     csn_auto(engine) csn_engine *engine = NULL;
-    struct values v = { 0 };
+    cli_named v = { 0 };
     csn_error err = { 0 };
     cli_args args;
-    int status = begin(cmd, argc, argv, &v, &args, 2, 2, &engine);
+    int status = cli_named_begin(cmd, argc, argv, &v, &args, 2, 2, &engine);
 
     if (status >= 0)
         return status;
-    return finish(csn_image_import(engine, args.argv[0], args.argv[1], &err), &err, &v,
-                  args.argv[0]);
+    return cli_named_end(&v, args.argv[0],
+                         csn_image_import(engine, args.argv[0], args.argv[1], &err), &err);
 }
 
 static int run_build(const cli_command *cmd, int argc, char **argv)
@@ -86,15 +43,23 @@ static int run_build(const cli_command *cmd, int argc, char **argv)
     struct values v = { 0 };
     csn_error err = { 0 };
     cli_args args;
-    int status = begin(cmd, argc, argv, &v, &args, 1, -1, &engine);
+    int status = cli_named_begin(cmd, argc, argv, &v.named, &args, 1, -1, &engine);
 
     if (status >= 0)
         return status;
     if (!v.debian)
         return cli_usage(cmd, "say what to build: --debian");
-    return finish(
-        csn_image_build_debian(engine, args.argv[0], (const char *const *) args.argv + 1, &err),
-        &err, &v, args.argv[0]);
+    int r = csn_image_build_debian(engine, args.argv[0], (const char *const *) args.argv + 1, &err);
+    return cli_named_end(&v.named, args.argv[0], r, &err);
+}
+
+static void put_words(csn_jw *w, const char *key, const char *const *words)
+{
+    csn_jw_key(w, key);
+    csn_jw_begin_array(w);
+    for (size_t i = 0; words[i]; i++)
+        csn_jw_str(w, words[i]);
+    csn_jw_end_array(w);
 }
 
 static void put_json(csn_jw *w, const csn_image_info *info)
@@ -110,27 +75,22 @@ static void put_json(csn_jw *w, const csn_image_info *info)
     csn_jw_kstr(w, "created", csn_iso8601(info->created_ms, when));
     cli_jw_pairs(w, "env", info->env);
     csn_jw_kstr(w, "cwd", info->cwd);
+    put_words(w, "entrypoint", info->entrypoint);
+    put_words(w, "cmd", info->cmd);
+    csn_jw_kstr(w, "user", info->user);
     csn_jw_end_object(w);
 }
 
-struct listing {
-    const struct values *v;
-    cli_table table;
-    csn_buf text;
-    csn_jw w;
-};
-
 static void on_image(const csn_image_info *info, void *user)
 {
-    struct listing *l = user;
+    cli_listing *l = user;
     bool is_host = csn_streq(info->source, "host");
 
-    if (l->v->json) {
+    if (l->values->json) {
         put_json(&l->w, info);
         return;
     }
-    csn_buf_printf(&l->text, "%s\n", info->name);
-    cli_table_cell(&l->table, info->name);
+    cli_listing_name(l, info->name);
     cli_table_cell(&l->table, info->source);
     cli_table_cell(&l->table, is_host ? "" : cli_size(info->size_bytes));
     cli_table_cell(&l->table, is_host || !info->created_ms ? "" : cli_age(info->created_ms));
@@ -139,36 +99,34 @@ static void on_image(const csn_image_info *info, void *user)
 
 static int run_ls(const cli_command *cmd, int argc, char **argv)
 {
-    static const char *const heads[] = { "NAME", "SOURCE", "SIZE", "AGE", "BASE" };
+    static const char *const heads[] = { "NAME", "SOURCE", "SIZE", "AGE", "BASE", NULL };
     csn_auto(engine) csn_engine *engine = NULL;
-    struct values v = { 0 };
-    struct listing l = { .v = &v,
-                         .table = CLI_TABLE_INIT(5, 1 << 2 | 1 << 3),
-                         .text = CSN_BUF_INIT };
+    cli_listing l = { .table = CLI_TABLE_INIT(5, 1 << 2 | 1 << 3) };
+    cli_named v = { 0 };
     csn_error err = { 0 };
     cli_args args;
-    int status = begin(cmd, argc, argv, &v, &args, 0, 0, &engine);
+    int status = cli_named_begin(cmd, argc, argv, &v, &args, 0, 0, &engine);
 
     if (status >= 0)
         return status;
-    l.w = (csn_jw) CSN_JW_INIT(&l.text, true);
-    if (v.json)
-        csn_jw_begin_array(&l.w);
-    for (size_t i = 0; i < CSN_COUNT(heads); i++)
-        cli_table_cell(&l.table, heads[i]);
-    if (csn_image_list(engine, on_image, &l, &err) < 0) {
-        status = cli_fail(&err, NULL);
-    } else if (v.json) {
-        csn_jw_end_array(&l.w);
-        status = cli_print_json(&l.text);
-    } else if (v.quiet) {
-        status = cli_print(&l.text) < 0 ? CLI_ENGINE : 0;
-    } else {
-        status = cli_table_print(&l.table);
+    cli_listing_begin(&l, &v, heads);
+    return cli_listing_end(&l, csn_image_list(engine, on_image, &l, &err), &err);
+}
+
+/* As one would type it, near enough to read: words with blanks in quotes. */
+static void put_command(csn_buf *out, const char *title, const char *const *words)
+{
+    if (!words[0])
+        return;
+    csn_buf_puts(out, title);
+    for (size_t i = 0; words[i]; i++) {
+        bool is_plain = words[i][0] && !strpbrk(words[i], " \t'\"\\$;|&<>()*?`");
+
+        csn_buf_puts(out, i ? (is_plain ? " " : " '") : (is_plain ? "" : "'"));
+        cli_put_safe(out, words[i]);
+        csn_buf_puts(out, is_plain ? "" : "'");
     }
-    csn_table_auto(&l.table);
-    csn_buf_free(&l.text);
-    return status;
+    csn_buf_putc(out, '\n');
 }
 
 static void put_text(const csn_image_info *info, void *user)
@@ -186,6 +144,13 @@ static void put_text(const csn_image_info *info, void *user)
         cli_put_safe(out, info->cwd);
         csn_buf_putc(out, '\n');
     }
+    if (info->user[0]) {
+        csn_buf_puts(out, "user     ");
+        cli_put_safe(out, info->user);
+        csn_buf_putc(out, '\n');
+    }
+    put_command(out, "entry    ", info->entrypoint);
+    put_command(out, "command  ", info->cmd);
     for (size_t i = 0; info->env && info->env[i]; i++) {
         csn_buf_puts(out, "env      ");
         cli_put_safe(out, info->env[i]);
@@ -203,39 +168,22 @@ static int run_inspect(const cli_command *cmd, int argc, char **argv)
     csn_auto(engine) csn_engine *engine = NULL;
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
     csn_jw w = CSN_JW_INIT(&out, true);
-    struct values v = { 0 };
+    cli_named v = { 0 };
     csn_error err = { 0 };
     cli_args args;
-    int status = begin(cmd, argc, argv, &v, &args, 1, 1, &engine);
+    int status = cli_named_begin(cmd, argc, argv, &v, &args, 1, 1, &engine);
 
     if (status >= 0)
         return status;
     if (csn_image_inspect(engine, args.argv[0], v.json ? put_document : put_text,
                           v.json ? (void *) &w : (void *) &out, &err) < 0)
         return cli_fail(&err, NULL);
-    if (v.json)
-        return cli_print_json(&out);
-    return cli_print(&out) < 0 ? CLI_ENGINE : 0;
+    return cli_named_print(&v, &out);
 }
 
 static int run_rm(const cli_command *cmd, int argc, char **argv)
 {
-    csn_auto(engine) csn_engine *engine = NULL;
-    struct values v = { 0 };
-    cli_args args;
-    int status = begin(cmd, argc, argv, &v, &args, 1, -1, &engine);
-
-    if (status >= 0)
-        return status;
-    status = 0;
-    for (int i = 0; i < args.argc; i++) {
-        csn_error err = { 0 };
-        int r = csn_image_remove(engine, args.argv[i], &err);
-        int one = v.force && r == CSN_E_NOT_FOUND ? 0 : finish(r, &err, &v, args.argv[i]);
-
-        status = one ? one : status;
-    }
-    return status;
+    return cli_named_rm(cmd, argc, argv, csn_image_remove);
 }
 
 static const cli_command import = {
@@ -245,7 +193,7 @@ static const cli_command import = {
     .text =
         "FILE may be a tar (plain, gzip or zstd), an OCI layout in a tar, or the output of 'docker save'.\n"
         "It is unpacked by a confined helper; nothing remains on failure.",
-    .groups = make_groups,
+    .groups = cli_named_make_groups,
     .operands = "@file",
     .run = run_import,
 };
@@ -262,7 +210,7 @@ static const cli_command ls = {
     .name = "ls",
     .summary = "List images",
     .usage = "image ls [options]",
-    .groups = ls_groups,
+    .groups = cli_named_ls_groups,
     .run = run_ls,
 };
 
@@ -270,7 +218,7 @@ static const cli_command inspect = {
     .name = "inspect",
     .summary = "Show all that is known of an image",
     .usage = "image inspect [--json] NAME",
-    .groups = inspect_groups,
+    .groups = cli_named_inspect_groups,
     .operands = "@image",
     .run = run_inspect,
 };
@@ -279,7 +227,7 @@ static const cli_command rm = {
     .name = "rm",
     .summary = "Remove images that no sandbox uses",
     .usage = "image rm [-f] NAME…",
-    .groups = rm_groups,
+    .groups = cli_named_rm_groups,
     .operands = "@image",
     .run = run_rm,
 };

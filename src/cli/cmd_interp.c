@@ -1,6 +1,7 @@
 /* caisson interp: Python that remembers, in a sandbox. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,6 +59,7 @@ struct run {
     csn_buf doc;
     int events_fd;
     bool has_vars; /* given already */
+    bool is_told;  /* what went wrong is the one document */
 };
 
 /* ---- live ------------------------------------------------------------------------------------------------------- */
@@ -183,6 +185,7 @@ static int execute(struct run *r, const char *code, size_t len, bool is_prompt)
         o.vars = r->v->vars;
     r->has_vars = true;
     e = csn_interp_execute(r->interp, code, len, &o, &x, &err);
+    r->is_told = !x;
     if (!x)
         return cli_fail(&err, NULL);
     status = status_of(x, e);
@@ -202,6 +205,7 @@ static int execute_file(struct run *r, const char *path)
     int e = csn_streq(path, "-") ? csn_read_to_buf(STDIN_FILENO, &code, CODE_MAX)
                                  : csn_read_file(AT_FDCWD, path, &code, CODE_MAX);
 
+    r->is_told = e < 0;
     if (e < 0)
         return cli_fail_with(CSN_E_SYSTEM, NULL, "read '%s': %s", path, strerror(-e));
     return execute(r, code.data, code.len, false);
@@ -209,22 +213,42 @@ static int execute_file(struct run *r, const char *path)
 
 /* ---- the prompt ------------------------------------------------------------------------------------------------- */
 
-/* Lines until they are a whole statement; inside a block an empty line ends it. */
-static bool read_statement(struct run *r, void *reader, csn_buf *code)
+enum statement { STATEMENT, GIVEN_UP, AT_END };
+
+/* At the prompt Ctrl-C gives up the line, not the program; other signals end it. */
+static enum statement interrupted(csn_buf *code)
+{
+    int number = cli_signal_take();
+
+    cli_hold_signals(false);
+    csn_buf_clear(code);
+    if (number && number != SIGINT)
+        return AT_END;
+    (void) cli_write(STDOUT_FILENO, "\n", 1);
+    return GIVEN_UP;
+}
+
+/* Lines until they are a whole statement; a block ends with an empty line, as everywhere in Python. */
+static enum statement read_statement(struct run *r, void *reader, csn_buf *code)
 {
     csn_buf_clear(code);
     for (;;) {
+        cli_hold_signals(true);
         csn_auto(mem) char *line = cli_reader->line(reader, code->len ? "... " : ">>> ");
-        bool is_block = code->len > 0;
 
-        if (!line)
-            return code->len > 0;
-        csn_buf_printf(code, "%s\n", line);
-        if (is_block ? !*line && csn_interp_probe(r->interp, code->data, code->len) != 0
-                     : csn_interp_probe(r->interp, code->data, code->len) != 0)
-            return true;
-        if (csn_str_trim(csn_str_n(code->data, code->len)).len == 0)
-            csn_buf_clear(code);
+        if (!line && errno == EINTR)
+            return interrupted(code);
+        cli_hold_signals(false);
+        if (!line) {
+            (void) cli_write(STDOUT_FILENO, "\n",
+                             1); /* Ctrl-D leaves the cursor behind the prompt */
+            return AT_END;
+        }
+        if (!code->len && !csn_str_trim(csn_str_of(line)).len)
+            continue;
+        csn_buf_printf(code, "%s%s", code->len ? "\n" : "", line);
+        if (csn_interp_probe(r->interp, code->data, code->len) != 0)
+            return STATEMENT;
     }
 }
 
@@ -232,13 +256,12 @@ static int prompt(struct run *r)
 {
     csn_auto(buf) csn_buf code = CSN_BUF_INIT_MAX(CODE_MAX);
     void *reader = cli_reader->open();
-    int status = 0;
 
     if (!r->v->quiet)
         cli_note("Python in sandbox %.8s; SUBMIT(…) ends a step, Ctrl-D ends the program%s",
                  csn_interp_sandbox_id(r->interp),
                  r->v->interp.session ? ", the session stays" : "");
-    while (reader && read_statement(r, reader, &code)) {
+    while (reader && read_statement(r, reader, &code) != AT_END) {
         csn_str text = csn_str_trim(csn_str_n(code.data, code.len));
 
         if (csn_str_is(text, "exit()") || csn_str_is(text, "quit()") || csn_str_is(text, "exit") ||
@@ -247,11 +270,10 @@ static int prompt(struct run *r)
         if (text.len)
             (void) execute(r, code.data, code.len, true);
         (void) cli_signal_take(); /* Ctrl-C stopped the code, not us */
-        status = 0;
     }
     if (reader)
         cli_reader->close(reader);
-    return status;
+    return 0;
 }
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
@@ -294,7 +316,8 @@ static int run_with_document(struct run *r)
         csn_jw_value(&r->w, doc);
     }
     csn_jw_end_object(&r->w);
-    (void) cli_print_json(&r->doc); /* the code's status counts */
+    if (!r->is_told)
+        (void) cli_print_json(&r->doc); /* the code's status counts */
     csn_buf_free(&r->doc);
     return status;
 }
@@ -329,9 +352,10 @@ static int run_interp(struct run *r, const csn_interp_options *given)
     cli_stream_init(&r->out, STDOUT_FILENO, false);
     cli_stream_init(&r->err, STDERR_FILENO, false);
     status = cli_interp_open(r->engine, &r->v->interp, &o, &r->interp);
-    if (status < 0)
+    if (status < 0) {
         status = r->v->json ? run_with_document(r) : run_all(r);
-    cli_session_save(r->engine, r->v->interp.session, r->interp);
+        cli_session_save(r->engine, r->v->interp.session, r->interp);
+    }
     (void) cli_signal_take(); /* from here on there is only cleaning up */
     return status;
 }

@@ -121,10 +121,10 @@ static int run(const cli_command *cmd, int argc, char **argv)
     status = cli_open(0, &engine);
     if (status < 0)
         status = cli_interp_open(engine, &opened, &o, &interp);
-    if (status < 0)
+    if (status < 0) {
         status = solve(&v, interp, args.argv[0]);
-    if (interp)
         cli_session_save(engine, v.interp.session, interp);
+    }
     (void) cli_signal_take(); /* from here on there is only cleaning up */
     return status;
 }

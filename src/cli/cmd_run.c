@@ -5,6 +5,7 @@
 #include "boxopt.h"
 #include "command.h"
 #include "commands.h"
+#include "imagecmd.h"
 #include "lang.h"
 #include "out.h"
 #include "session.h"
@@ -12,7 +13,14 @@
 struct values {
     cli_box_values box;
     cli_command_values command;
+    const char *entrypoint;
     int keep, rm;
+};
+
+static const cli_opt entry_options[] = {
+    { 0, "entrypoint", CLI_TEXT, offsetof(struct values, entrypoint), "PROGRAM",
+      "instead of the image's own; '' for none", NULL, NULL },
+    CLI_END
 };
 
 static const cli_opt own_options[] = {
@@ -26,6 +34,7 @@ static const cli_opt own_options[] = {
 
 static const cli_group groups[] = {
     { "Command", cli_command_options, offsetof(struct values, command) },
+    { "Image", entry_options, 0 },
     { "Sandbox", cli_box_options, offsetof(struct values, box) },
     { "Limits (defaults in brackets; 'unlimited' takes one away)", cli_limit_options,
       offsetof(struct values, box) },
@@ -65,11 +74,18 @@ static int run_and_leave(const struct values *v, cli_box *box, csn_process_optio
 {
     csn_auto(engine) csn_engine *engine = NULL;
     csn_auto(sandbox) csn_sandbox *sandbox = NULL;
+    cli_list command = { 0 };
     csn_error err = { 0 };
     int status = cli_open_for_one(box->optional_walls, &engine);
 
+    if (status < 0 && !script) {
+        status = cli_image_command(engine, box, v->entrypoint, o->argv, &command);
+        o->argv = command.items;
+    }
     if (status >= 0)
         return status;
+    if (!v->command.quiet)
+        cli_image_note_user(engine, box);
     if (csn_sandbox_create(engine, &box->o, &sandbox, &err) < 0)
         return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : cli_fail(&err, NULL);
     status = run_in(engine, sandbox, v, o, script);
@@ -93,8 +109,10 @@ static int run(const cli_command *cmd, int argc, char **argv)
 
     if (status < 0)
         status = cli_command_prepare(cmd, &v.command, &o);
-    if (status < 0 && args.argc == 0)
+    if (status < 0 && args.argc == 0 && !v.box.image && !v.entrypoint)
         status = cli_usage(cmd, "what to run is missing: FILE, or -- COMMAND");
+    if (status < 0 && args.argc > 0 && !args.has_dashes && v.entrypoint)
+        status = cli_usage(cmd, "--entrypoint is for commands, behind --: a FILE has its interpreter");
     if (status < 0 && v.keep && v.rm)
         status = cli_usage(cmd, "--keep and --rm exclude each other");
     if (status < 0)
@@ -103,7 +121,7 @@ static int run(const cli_command *cmd, int argc, char **argv)
         return status;
     choose_life(&v, &box.o);
     v.command.is_new_box = 1;
-    if (args.has_dashes) {
+    if (args.has_dashes || args.argc == 0) {
         o.argv = (const char *const *) args.argv;
         return run_and_leave(&v, &box, &o, NULL);
     }
@@ -118,11 +136,13 @@ static int run(const cli_command *cmd, int argc, char **argv)
 const cli_command cli_cmd_run = {
     .name = "run",
     .summary = "Run a file or a command in a fresh sandbox and delete it afterwards",
-    .usage = "run [options] FILE [ARG…]\nrun [options] -- COMMAND [ARG…]",
+    .usage = "run [options] FILE [ARG…]\nrun [options] -- COMMAND [ARG…]\nrun --image IMAGE [options] [-- ARG…]",
     .text =
         "FILE is copied to the home directory inside and run by what its suffix says (.py python3,\n"
         ".sh sh, .js node, .ts esbuild and node, .c cc) or by its #! line. Exit status: the command's\n"
-        "own; 124 time limit, 125 engine error, 126 not executable, 127 not found, 128+N signal N.",
+        "own; 124 time limit, 125 engine error, 126 not executable, 127 not found, 128+N signal N.\n\n"
+        "An image that came with an entrypoint has it put before COMMAND, and without a COMMAND runs its\n"
+        "own, as with docker run; its environment and working directory hold where none is given here.",
     .groups = groups,
     .operands = "@file",
     .verbatim_after = 1,

@@ -14,17 +14,13 @@
 #include "base/str.h"
 #include "commands.h"
 #include "interpopt.h"
+#include "named.h"
 #include "out.h"
 #include "session.h"
-#include "table.h"
 
 enum { STATE_MAX = 1 << 20 };
 
-struct values {
-    int json, quiet, force;
-};
-
-#define AT(field) offsetof(struct values, field)
+#define AT(field) offsetof(cli_named, field)
 
 static const cli_opt ls_options[] = {
     { 'q', "quiet", CLI_FLAG, AT(quiet), NULL, "names only", NULL, NULL },
@@ -38,18 +34,6 @@ static const cli_opt rm_options[] = {
 };
 static const cli_group ls_groups[] = { { "Options", ls_options, 0 }, { NULL, NULL, 0 } };
 static const cli_group rm_groups[] = { { "Options", rm_options, 0 }, { NULL, NULL, 0 } };
-
-static int begin(const cli_command *cmd, int argc, char **argv, struct values *v, cli_args *args,
-                 int min, int max, csn_engine **ret_engine)
-{
-    int status = cli_parse(cmd, argc, argv, v, args);
-
-    if (status >= 0)
-        return status;
-    cli_want_json(v->json);
-    status = cli_want(cmd, args, min, max);
-    return status >= 0 ? status : cli_open(0, ret_engine);
-}
 
 /* The session's document, NULL if there is none or it can't be read. */
 static csn_json *load(csn_engine *engine, const char *name)
@@ -79,22 +63,14 @@ static const char *state_of(csn_engine *engine, const char *id)
     return state;
 }
 
-struct listing {
-    const struct values *v;
-    csn_engine *engine;
-    cli_table table;
-    csn_buf text;
-    csn_jw w;
-};
-
-static void list_one(struct listing *l, const char *name)
+static void list_one(cli_listing *l, csn_engine *engine, const char *name)
 {
-    csn_auto(json) csn_json *doc = load(l->engine, name);
+    csn_auto(json) csn_json *doc = load(engine, name);
     const csn_json *d = csn_json_get(doc, "daytona");
     const char *id = csn_json_get_str(d, "sandbox_id", NULL);
-    const char *state = state_of(l->engine, id);
+    const char *state = state_of(engine, id);
 
-    if (l->v->json) {
+    if (l->values->json) {
         csn_jw_begin_object(&l->w);
         csn_jw_kstr(&l->w, "name", name);
         csn_jw_kstr(&l->w, "sandbox_id", id);
@@ -104,8 +80,7 @@ static void list_one(struct listing *l, const char *name)
         csn_jw_end_object(&l->w);
         return;
     }
-    csn_buf_printf(&l->text, "%s\n", name);
-    cli_table_cell(&l->table, name);
+    cli_listing_name(l, name);
     cli_table_cell(&l->table, state);
     cli_table_cell(&l->table, csn_json_get_str(d, "volume_name", "-"));
     cli_table_cell(&l->table, id);
@@ -116,13 +91,13 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void list_all(struct listing *l)
+static void list_all(cli_listing *l, csn_engine *engine)
 {
     csn_auto(buf) csn_buf dir = CSN_BUF_INIT;
     struct dirent **entries = NULL;
     int n;
 
-    csn_buf_printf(&dir, "%s/sessions", csn_engine_state_dir(l->engine));
+    csn_buf_printf(&dir, "%s/sessions", csn_engine_state_dir(engine));
     n = scandir(dir.data, &entries, NULL, by_name);
     for (int k = 0; k < n; k++) {
         csn_str name = csn_str_of(entries[k]->d_name);
@@ -131,7 +106,7 @@ static void list_all(struct listing *l)
         if (csn_str_ends_with(name, CSN_STR(".json")) &&
             csn_str_copy(text, sizeof(text), csn_str_n(name.data, name.len - 5)) == 0 &&
             csn_is_name(text))
-            list_one(l, text);
+            list_one(l, engine, text);
         free(entries[k]);
     }
     free(entries);
@@ -139,35 +114,21 @@ static void list_all(struct listing *l)
 
 static int run_ls(const cli_command *cmd, int argc, char **argv)
 {
+    static const char *const heads[] = { "SESSION", "STATE", "VOLUME", "SANDBOX", NULL };
     csn_auto(engine) csn_engine *engine = NULL;
-    struct values v = { 0 };
-    struct listing l = { .v = &v, .table = CLI_TABLE_INIT(4, 0), .text = CSN_BUF_INIT };
+    cli_listing l = { .table = CLI_TABLE_INIT(4, 0) };
+    cli_named v = { 0 };
     cli_args args;
-    int status = begin(cmd, argc, argv, &v, &args, 0, 0, &engine);
+    int status = cli_named_begin(cmd, argc, argv, &v, &args, 0, 0, &engine);
 
     if (status >= 0)
         return status;
-    l.engine = engine;
-    l.w = (csn_jw) CSN_JW_INIT(&l.text, true);
-    if (v.json)
-        csn_jw_begin_array(&l.w);
-    cli_table_cell(&l.table, "SESSION");
-    cli_table_cell(&l.table, "STATE");
-    cli_table_cell(&l.table, "VOLUME");
-    cli_table_cell(&l.table, "SANDBOX");
-    list_all(&l);
-    if (v.json) {
-        csn_jw_end_array(&l.w);
-        status = cli_print_json(&l.text);
-    } else {
-        status = v.quiet ? (cli_print(&l.text) < 0 ? CLI_ENGINE : 0) : cli_table_print(&l.table);
-    }
-    csn_table_auto(&l.table);
-    csn_buf_free(&l.text);
-    return status;
+    cli_listing_begin(&l, &v, heads);
+    list_all(&l, engine);
+    return cli_listing_end(&l, CSN_OK, NULL);
 }
 
-static int remove_one(csn_engine *engine, const struct values *v, const char *name)
+static int remove_one(csn_engine *engine, const cli_named *v, const char *name)
 {
     csn_auto(mem) char *path = cli_session_path(engine, name);
     csn_auto(json) csn_json *doc = path ? load(engine, name) : NULL;
@@ -202,9 +163,9 @@ static int remove_one(csn_engine *engine, const struct values *v, const char *na
 static int run_rm(const cli_command *cmd, int argc, char **argv)
 {
     csn_auto(engine) csn_engine *engine = NULL;
-    struct values v = { 0 };
+    cli_named v = { 0 };
     cli_args args;
-    int status = begin(cmd, argc, argv, &v, &args, 1, -1, &engine);
+    int status = cli_named_begin(cmd, argc, argv, &v, &args, 1, -1, &engine);
 
     if (status >= 0)
         return status;
@@ -221,13 +182,17 @@ static int run_export(const cli_command *cmd, int argc, char **argv)
 {
     csn_auto(engine) csn_engine *engine = NULL;
     csn_auto(json) csn_json *doc = NULL;
+    csn_auto(mem) char *path = NULL;
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
-    struct values v = { 0 };
+    cli_named v = { 0 };
     cli_args args;
-    int status = begin(cmd, argc, argv, &v, &args, 1, 1, &engine);
+    int status = cli_named_begin(cmd, argc, argv, &v, &args, 1, 1, &engine);
 
     if (status >= 0)
         return status;
+    path = cli_session_path(engine, args.argv[0]);
+    if (!path)
+        return 2;
     doc = load(engine, args.argv[0]);
     if (!doc)
         return cli_fail_with(CSN_E_NOT_FOUND, "caisson session ls", "no session '%s'",
@@ -242,11 +207,11 @@ static int run_import(const cli_command *cmd, int argc, char **argv)
     csn_auto(mem) char *path = NULL;
     csn_auto(buf) csn_buf text = CSN_BUF_INIT_MAX(STATE_MAX);
     csn_auto(json) csn_json *doc = NULL;
-    struct values v = { 0 };
+    cli_named v = { 0 };
     cli_args args;
     const char *from;
     char where[160];
-    int e, status = begin(cmd, argc, argv, &v, &args, 1, 2, &engine);
+    int e, status = cli_named_begin(cmd, argc, argv, &v, &args, 1, 2, &engine);
 
     if (status >= 0)
         return status;

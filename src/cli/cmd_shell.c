@@ -6,6 +6,7 @@
 #include "boxopt.h"
 #include "command.h"
 #include "commands.h"
+#include "imagecmd.h"
 #include "out.h"
 #include "pty.h"
 #include "session.h"
@@ -68,6 +69,8 @@ static int shell_in_new(const struct values *v, cli_box *box)
     if (status >= 0)
         return status;
     box->o.is_ephemeral = 1;
+    if (!v->command.quiet)
+        cli_image_note_user(engine, box);
     if (csn_sandbox_create(engine, &box->o, &sandbox, &err) < 0)
         return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : cli_fail(&err, NULL);
     status = open_shell(engine, sandbox, v, none);

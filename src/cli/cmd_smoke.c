@@ -85,6 +85,15 @@ static void item(struct report *r, bool is_ok, const char *name, const char *det
     r->n_failed += !is_ok;
 }
 
+static void item_model(struct report *r, const char *model, const char *small, bool has_key)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+
+    csn_buf_printf(&text, "%s%s%s, %s", model, small ? ", for delegates " : "", small ? small : "",
+                   has_key ? "with a key (hidden)" : "without a key");
+    item(r, true, "model", text.data);
+}
+
 static void check_engine(struct report *r, csn_engine *engine)
 {
     static const char code[] = "import sys; SUBMIT('%d.%d.%d' % sys.version_info[:3])";
@@ -135,8 +144,7 @@ static void check_settings(struct report *r, const struct values *v)
     else if (!model || !base)
         item(r, false, "model", model ? "DSPY_LM_API_BASE is missing" : "DSPY_LM_MODEL is missing");
     else
-        item(r, true, "model",
-             key ? "configured, with a key (hidden)" : "configured, without a key");
+        item_model(r, model, csn_config_get(c, "DSPY_LM_SMALL_MODEL"), key != NULL);
     csn_config_free(c);
 }
 

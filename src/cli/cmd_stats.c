@@ -276,6 +276,19 @@ static int show_once(csn_engine *engine, const cli_args *args, const struct valu
     return cli_print(&out) < 0 ? CLI_ENGINE : 0;
 }
 
+/* A name nobody has would only show as a row that isn't there. */
+static int check_names(csn_engine *engine, const cli_args *args)
+{
+    for (int i = 0; i < args->argc; i++) {
+        csn_auto(sandbox) csn_sandbox *box = NULL;
+        csn_error err = { 0 };
+
+        if (csn_sandbox_open(engine, args->argv[i], &box, &err) < 0)
+            return cli_fail(&err, NULL);
+    }
+    return -1;
+}
+
 static int run(const cli_command *cmd, int argc, char **argv)
 {
     csn_auto(engine) csn_engine *engine = NULL;
@@ -288,6 +301,8 @@ static int run(const cli_command *cmd, int argc, char **argv)
         return status;
     cli_want_json(v.json);
     status = cli_open(0, &engine);
+    if (status < 0)
+        status = check_names(engine, &args);
     if (status >= 0)
         return status;
     if (v.json || v.no_stream || !cli_is_terminal(STDOUT_FILENO) || !cli_is_terminal(STDIN_FILENO))

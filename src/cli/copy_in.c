@@ -160,7 +160,7 @@ int cli_copy_in(cli_copy *c, const char *outside, const char *inside, csn_error 
 {
     csn_auto(fd) int fd = -1;
     csn_auto(buf) csn_buf path = CSN_BUF_INIT;
-    csn_file_kind kind;
+    csn_file_kind kind = 0;
     char name[256];
     struct stat st;
     int r;
@@ -177,7 +177,7 @@ int cli_copy_in(cli_copy *c, const char *outside, const char *inside, csn_error 
     csn_buf_puts(&path, inside);
     if (name[0] &&
         (kind == CSN_FILE_DIRECTORY || csn_str_ends_with(csn_str_of(inside), CSN_STR("/"))))
-        csn_buf_printf(&path, "/%s", name);
+        csn_buf_printf(&path, "%s%s", csn_str_ends_with(csn_str_of(inside), CSN_STR("/")) ? "" : "/", name);
     if (path.error < 0)
         return csn_fail_sys(err, path.error, "name '%s'", inside);
     if (S_ISDIR(st.st_mode))

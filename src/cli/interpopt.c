@@ -102,6 +102,7 @@ int cli_interp_fill(const cli_command *cmd, const cli_interp_values *v, csn_inte
                                .cpu_milli = v->cpu,
                                .has_network = v->net,
                                .is_kept = v->session != NULL,
+                               .session_id = v->session && csn_is_name(v->session) ? v->session : NULL,
                                .volume_name = v->volume,
                                .volume_subpath = v->subpath,
                                .repo_url = v->repo,

@@ -37,8 +37,8 @@ void csn_interp_auto(csn_interp **interp);
 /* cmd_interp.c, with or without a line editor. */
 typedef struct cli_line_reader {
     void *(*open)(void);
-    char *(*line)(void *reader,
-                  const char *prompt); /* without its end, malloc()ed; NULL: the end */
+    /* Without its end, malloc()ed; NULL: the end, or with errno EINTR a signal came. */
+    char *(*line)(void *reader, const char *prompt);
     void (*close)(void *reader);
 } cli_line_reader;
 extern const cli_line_reader *cli_reader; /* NULL: there is none in this program */

@@ -11,42 +11,15 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
-#include "base/str.h"
+#include "base/script.h"
 #include "out.h"
-
-/* `$1` is the file, `$2` the file without its suffix, then the program's own arguments. */
-#define COMPILE_C "f=$1 o=$2; shift 2; cc -O1 -o \"$o\" \"$f\" -lm || exit $?; exec \"$o\" \"$@\""
-#define COMPILE_TS \
-    "f=$1 o=$2.mjs; shift 2; " \
-    "esbuild \"$f\" --bundle --platform=node --format=esm --packages=external --log-level=warning " \
-    "--banner:js='import{createRequire as _cr}from\"module\";const " \
-    "require=_cr(import.meta.url);' --outfile=\"$o\" || exit $?; exec node \"$o\" \"$@\""
-
-static const struct language {
-    const char *suffix;
-    const char *program; /* NULL: `script` is run by sh */
-    const char *script;
-} languages[] = {
-    { ".py", "python3", NULL },  { ".sh", "sh", NULL },     { ".bash", "bash", NULL },
-    { ".js", "node", NULL },     { ".mjs", "node", NULL },  { ".cjs", "node", NULL },
-    { ".ts", NULL, COMPILE_TS }, { ".c", NULL, COMPILE_C },
-};
-
-static const struct language *language_of(const char *name)
-{
-    for (size_t i = 0; i < CSN_COUNT(languages); i++)
-        if (csn_str_ends_with(csn_str_of(name), csn_str_of(languages[i].suffix)) &&
-            strlen(name) > strlen(languages[i].suffix))
-            return &languages[i];
-    return NULL;
-}
 
 static bool can_execute(int fd)
 {
-    char head[4] = { 0 };
+    char head[4];
+    ssize_t n = pread(fd, head, sizeof(head), 0);
 
-    return pread(fd, head, sizeof(head), 0) >= 2 &&
-           (memcmp(head, "#!", 2) == 0 || memcmp(head, "\177ELF", 4) == 0);
+    return n > 0 && csn_is_executable_text(head, (size_t) n);
 }
 
 static char *text_of(csn_buf *buf)
@@ -58,7 +31,7 @@ static char *text_of(csn_buf *buf)
     return text;
 }
 
-static void build_argv(const struct language *lang, cli_script *s)
+static void build_argv(const csn_language *lang, cli_script *s)
 {
     csn_buf stem = CSN_BUF_INIT;
 
@@ -74,7 +47,7 @@ static void build_argv(const struct language *lang, cli_script *s)
     csn_buf_append(&stem, s->path, strlen(s->path) - strlen(lang->suffix));
     cli_list_add(&s->argv, "/bin/sh");
     cli_list_add(&s->argv, "-c");
-    cli_list_add(&s->argv, lang->script);
+    cli_list_add(&s->argv, lang->build);
     cli_list_add(&s->argv, "sh");
     cli_list_add(&s->argv, s->path);
     cli_list_add(&s->argv, text_of(&stem)); /* lives as long as the program */
@@ -102,7 +75,7 @@ int cli_script_open(const char *home, int argc, char **argv, cli_script *ret)
 {
     const char *slash = strrchr(argv[0], '/');
     const char *name = slash ? slash + 1 : argv[0];
-    const struct language *lang = language_of(name);
+    const csn_language *lang = csn_language_of(name);
     csn_buf path = CSN_BUF_INIT;
     int status;
 

@@ -13,7 +13,7 @@ typedef struct cli_script {
     cli_list argv; /* the whole command */
 } cli_script;
 
-/* Opens FILE and decides how it is run: by suffix (.py .sh .js .mjs .cjs .ts .c), else by its #! line or ELF head.
+/* Opens FILE and decides how it is run: by suffix, else by its #! line or ELF head (base/script.h).
  * argv[0…argc-1] are FILE and its arguments. `home` is where it is put. -1, or the exit status after reporting. */
 int cli_script_open(const char *home, int argc, char **argv, cli_script *ret);
 

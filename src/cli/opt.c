@@ -222,6 +222,19 @@ static int parse_short(const cli_command *cmd, int *i, int argc, char **argv, vo
     return -1;
 }
 
+/* A mistake in front of --json is told as --json has it, too. What stands behind operands may be another program's:
+ * then somebody who made a mistake gets a document he didn't ask for. */
+static bool mentions_json(const cli_command *cmd, int argc, char **argv)
+{
+    for (int i = 1; i < argc && !csn_streq(argv[i], "--"); i++)
+        if (csn_streq(argv[i], "--json")) {
+            struct found found;
+
+            return find_option(cmd, csn_str_of("json"), 0, &found) && found.opt->kind == CLI_FLAG;
+        }
+    return false;
+}
+
 int cli_parse(const cli_command *cmd, int argc, char **argv, void *values, cli_args *ret_args)
 {
     char **operands = csn_xalloc((size_t) argc + 1, sizeof(*operands));
@@ -229,6 +242,7 @@ int cli_parse(const cli_command *cmd, int argc, char **argv, void *values, cli_a
     bool verbatim = false;
     int r;
 
+    cli_want_json(mentions_json(cmd, argc, argv));
     for (int i = 1; i < argc; i++) {
         char *arg = argv[i];
 
@@ -249,6 +263,7 @@ int cli_parse(const cli_command *cmd, int argc, char **argv, void *values, cli_a
             return r;
         }
     }
+    cli_want_json(false); /* the command itself says so from here on */
     *ret_args = args; /* operands live as long as the program: one command per run */
     return -1;
 }

@@ -34,8 +34,8 @@ typedef struct cli_opt {
     size_t at;        /* where in the group's struct the value goes */
     const char *arg;  /* how --help calls the value; NULL for flags */
     const char *help; /* NULL: another spelling of an option above, taken but not shown */
-    const char *
-        words; /* the values, separated by spaces, or for completion @box @image @volume @file @dir */
+    /* the values, separated by spaces, or for completion @box @image @volume @file @dir */
+    const char *words;
     const char *bare; /* value when "--" or nothing follows; NULL: the value is needed */
 } cli_opt;
 
@@ -56,8 +56,8 @@ struct cli_command {
     const cli_group *groups;        /* ends with NULL opts; NULL: no options but --help */
     const char *operands;           /* for completion, like cli_opt.words */
     const cli_command *const *subs; /* NULL-terminated; then `run` is not called */
-    unsigned
-        verbatim_after; /* after so many operands all that follows is taken as it is; 0: never */
+    /* after so many operands all that follows is taken as it is; 0: never */
+    unsigned verbatim_after;
     int usage_status;   /* exit status of a misuse; 0: 2 */
     int (*run)(const cli_command *cmd, int argc, char **argv);
 };

@@ -22,11 +22,6 @@ void cli_want_json(bool on)
     json_wanted = on;
 }
 
-bool cli_json_wanted(void)
-{
-    return json_wanted;
-}
-
 /* Like csn_write_all, but also content with a descriptor somebody else made non-blocking. */
 int cli_write(int fd, const void *data, size_t len)
 {
@@ -145,7 +140,11 @@ static const char *remedy_of(const csn_error *err)
             return "caisson image ls";
         if (strstr(err->message, "volume '"))
             return "caisson volume ls";
+        if (strstr(err->message, "there is no command "))
+            return "caisson inspect BOX";
         return strstr(err->message, "sandbox '") ? "caisson ls" : NULL;
+    case CSN_E_STATE:
+        return strstr(err->message, "' is stopped") ? "caisson start BOX" : NULL;
     case CSN_E_LOST:
         return "caisson gc, then caisson ls";
     default:

@@ -21,7 +21,6 @@ enum {
 
 /* From here on a failure is also one JSON document on stdout. */
 void cli_want_json(bool on);
-bool cli_json_wanted(void);
 
 /* Writes to stdout: 0, or -errno after saying so on stderr (a closed pipe is silent). */
 int cli_print(const csn_buf *text);

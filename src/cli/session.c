@@ -41,6 +41,11 @@ void cli_set_state_dir(const char *path)
     state_dir = path;
 }
 
+const char *cli_state_dir(void)
+{
+    return state_dir;
+}
+
 static int open_engine(csn_engine_options *o, csn_engine **ret_engine)
 {
     csn_error err = { 0 };

@@ -21,6 +21,7 @@ int cli_open_box(const char *name, csn_engine **ret_engine, csn_sandbox **ret_sa
 
 /* Set by the global options before the command runs; borrowed. */
 void cli_set_state_dir(const char *path);
+const char *cli_state_dir(void); /* what was set; NULL: nothing */
 
 /* The signal that came since the last call, or 0. */
 int cli_signal_take(void);

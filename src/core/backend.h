@@ -56,6 +56,8 @@ typedef struct csn_exec_spec {
     const void *stdin_data; /* borrowed until the end */
     size_t stdin_len;
     int stdin_fd; /* borrowed until the end */
+    int64_t linger_ms; /* <= 0: none */
+    const int *own_fds; /* NULL, or the caller's stdin, stdout, stderr; borrowed until the call returns */
 } csn_exec_spec;
 
 typedef struct csn_exec_events {
@@ -72,23 +74,24 @@ typedef struct csn_log_piece {
     bool is_end;
 } csn_log_piece;
 
-enum { CSN_FILE_OPEN = 100 }; /* beside csn_file_verb: yields a descriptor */
+enum { CSN_FILE_OPEN = 100, CSN_FILE_CONNECT }; /* beside csn_file_verb: yield a descriptor */
 
 typedef struct csn_file_call {
     uint32_t verb;
-    uint32_t flags;
+    uint32_t flags; /* CONNECT: the port */
     int32_t mode;
     uint32_t max_results;
     const char *path, *arg, *arg2; /* copied by the call */
     csn_file_fn on_file;
     csn_match_fn on_match;
     void *user;
+    const void *owner; /* what csn_file_cancel() names it by */
 } csn_file_call;
 
 typedef struct csn_file_result {
     int64_t value;
     bool is_cut;
-    int fd; /* OPEN: taken by the callback, else -1 */
+    int fd; /* OPEN, CONNECT: taken by the callback, else -1 */
 } csn_file_result;
 
 typedef void csn_box_done_fn(csn_box *box, int result, const csn_error *err, void *user);
@@ -109,10 +112,15 @@ typedef struct csn_backend_ops {
     int (*fork)(csn_box *box, csn_wish *spec, csn_box_done_fn *done, void *user, csn_error *err);
     int (*find)(csn_backend *backend, const char *id_or_name, csn_box **ret_box, csn_error *err);
     int (*list)(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err);
+    int (*lend)(csn_box *box, int *ret_fd, csn_error *err);
+    /* `spec` and `fd` are taken on success. */
+    int (*borrow)(csn_backend *backend, csn_wish *spec, int fd, csn_box **ret_box, csn_error *err);
     void (*box_free)(csn_box *box); /* the last reference went */
 
     int (*refresh)(csn_box *box, csn_error *err); /* box->state and box->wish are true again */
     int (*set_labels)(csn_box *box, const char *const *labels, csn_error *err);
+    int (*resize)(csn_box *box, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
+                  csn_done_fn done, void *user, csn_error *err);
     int (*set_timers)(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_done_fn done,
                       void *user, csn_error *err);
     int (*start)(csn_box *box, csn_done_fn done, void *user, csn_error *err);
@@ -143,6 +151,7 @@ typedef struct csn_backend_ops {
 
     int (*file)(csn_box *box, const csn_file_call *call, csn_call_done_fn *done, void *user,
                 csn_error *err);
+    void (*file_cancel)(csn_box *box, const void *owner);
 } csn_backend_ops;
 
 static inline csn_box *csn_box_ref(csn_box *box)
@@ -161,6 +170,8 @@ static inline csn_box *csn_box_unref(csn_box *box)
 /* local/local.c */
 int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
                    csn_error *err);
+/* local/guest.c: a backend of lent sandboxes only */
+int csn_guest_open(csn_loop *loop, csn_backend **ret_backend, csn_error *err);
 /* For images and volumes, which live in the local state directory. */
 int csn_local_state_fd(csn_backend *backend);
 const char *csn_local_libexec(csn_backend *backend);

@@ -51,6 +51,8 @@ int csn_engine_open(const csn_engine_options *opts, csn_engine **ret_engine, csn
     r = csn_loop_new(&engine->loop);
     if (r < 0)
         r = csn_fail_sys(err, r, "open the engine: make its loop");
+    else if (o.is_guest)
+        r = csn_guest_open(engine->loop, &engine->backend, err);
     else
         r = csn_local_open(engine->loop, &o, &engine->backend, err);
     if (r < 0) {
@@ -92,7 +94,11 @@ int csn_engine_dispatch(csn_engine *engine, int timeout_ms, csn_error *err)
 
     if (r < 0)
         return r;
-    r = csn_loop_run_once(engine->loop, csn_deadline_in_ms(timeout_ms));
+    const int64_t deadline = csn_deadline_in_ms(timeout_ms);
+    do /* the loop may wake for a timer that was moved: nothing happened then */
+        r = csn_loop_run_once(engine->loop, deadline);
+    while (r == 0 && !csn_deadline_passed(deadline) &&
+           !__atomic_load_n(&engine->is_interrupted, __ATOMIC_SEQ_CST));
     return r < 0 ? csn_fail_sys(err, r, "wait for events") : r;
 }
 
@@ -102,6 +108,11 @@ void csn_engine_interrupt(csn_engine *engine)
         return;
     __atomic_store_n(&engine->is_interrupted, true, __ATOMIC_SEQ_CST);
     csn_loop_wake(engine->loop);
+}
+
+int csn_engine_take_interrupt(csn_engine *engine)
+{
+    return engine && __atomic_exchange_n(&engine->is_interrupted, false, __ATOMIC_SEQ_CST);
 }
 
 int csn_engine_wait_until(csn_engine *engine, const bool *is_done, int64_t deadline_ns,

@@ -8,7 +8,7 @@ static const char *const base_user[] = { "HOME=/home/daytona", "USER=daytona", "
                                          NULL };
 static const char *const base_root[] = { "HOME=/root", "USER=root", "LOGNAME=root", NULL };
 static const char *const base_all[] = {
-    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/caisson/bin",
     "LANG=C.UTF-8",
     "TMPDIR=/tmp",
     "SHELL=/bin/sh",

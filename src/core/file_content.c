@@ -186,12 +186,27 @@ static int fail_write(csn_error *err, int e, const char *path)
     return CSN_E_LIMIT;
 }
 
+/* The name for the time being is nobody's business. */
+static int fail_open(csn_error *err, const csn_error *why, const char *path)
+{
+    if (why->sys_errno == 0) {
+        if (err)
+            *err = *why;
+        return csn_fail_in(err, why->code, "write '%.100s'", path);
+    }
+    csn_fail(err, why->code, "write '%.180s': %s", path, csn_strerror(why->sys_errno));
+    if (err)
+        err->sys_errno = why->sys_errno;
+    return why->code;
+}
+
 static int put(csn_sandbox *sandbox, const char *path, const source *from, uint32_t mode,
                int64_t *ret_n, csn_error *err)
 {
     csn_auto(buf) csn_buf temp = CSN_BUF_INIT;
     csn_auto(fd) int fd = -1;
     target now = { 0 };
+    csn_error why = { 0 };
     int64_t n = 0;
     int r;
 
@@ -205,9 +220,9 @@ static int put(csn_sandbox *sandbox, const char *path, const source *from, uint3
     if (mode == 0)
         mode = now.is_there ? now.mode : 0644;
     r = csn_file_open(sandbox, temp.data, CSN_OPEN_WRITE | CSN_OPEN_CREATE | CSN_OPEN_EXCLUSIVE,
-                      mode, &fd, err);
+                      mode, &fd, &why);
     if (r < 0)
-        return csn_fail_in(err, r, "write '%.100s'", path);
+        return fail_open(err, &why, path);
     r = write_source(from, fd, &n);
     csn_close(&fd);
     r = r < 0 ? fail_write(err, r, path) : csn_file_move(sandbox, temp.data, path, err);

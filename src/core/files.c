@@ -240,7 +240,7 @@ int csn_file_request_start(csn_sandbox *sandbox, const csn_file_request *request
     *p = (file_promise){ .req = req, .done = done, .user = user };
     bool is_list = req.verb == CSN_FILE_LIST;
     csn_file_call call = { .verb = req.verb,
-                           .flags = req.flag != 0,
+                           .flags = (uint32_t) req.flag & 3,
                            .mode = req.mode,
                            .max_results = req.max_results,
                            .path = req.path,
@@ -248,8 +248,15 @@ int csn_file_request_start(csn_sandbox *sandbox, const csn_file_request *request
                            .arg2 = req.arg2,
                            .on_file = is_list ? keep_entry : req.on_file,
                            .on_match = req.on_match,
+                           .owner = user,
                            .user = is_list ? (void *) &p->list : req.user_data };
     return start_promise(sandbox, p, &call, err);
+}
+
+void csn_file_cancel(csn_sandbox *sandbox, const void *user)
+{
+    if (csn_sandbox_check(sandbox, NULL) >= 0)
+        sandbox->box->ops->file_cancel(sandbox->box, user);
 }
 
 int csn_file_open_start(csn_sandbox *sandbox, const char *path, int flags, uint32_t mode,
@@ -302,7 +309,7 @@ int csn_file_stat(csn_sandbox *sandbox, const char *path, int follow, csn_file_f
                   csn_error *err)
 {
     csn_file_request req = {
-        .verb = CSN_FILE_STAT, .path = path, .flag = follow, .on_file = fn, .user_data = user
+        .verb = CSN_FILE_STAT, .path = path, .flag = follow != 0, .on_file = fn, .user_data = user
     };
 
     return ask(sandbox, &req, NULL, err);
@@ -336,7 +343,7 @@ int csn_file_move(csn_sandbox *sandbox, const char *from, const char *to, csn_er
 
 int csn_file_delete(csn_sandbox *sandbox, const char *path, int recursive, csn_error *err)
 {
-    csn_file_request req = { .verb = CSN_FILE_DELETE, .path = path, .flag = recursive };
+    csn_file_request req = { .verb = CSN_FILE_DELETE, .path = path, .flag = recursive != 0 };
 
     return ask(sandbox, &req, NULL, err);
 }

@@ -117,6 +117,7 @@ static int fork_spec(const csn_box *parent, const csn_sandbox_options *opts, csn
         return CSN_OK;
     }
     ret->is_detached = own.is_detached;
+    ret->is_shared = own.is_shared;
     ret->is_ephemeral = own.is_ephemeral;
     ret->ttl_ms = own.ttl_ms;
     ret->idle_stop_ms = own.idle_stop_ms;
@@ -226,5 +227,36 @@ int csn_sandbox_usage(csn_sandbox *sandbox, csn_usage *ret_usage, csn_error *err
 
     if (r >= 0)
         *ret_usage = answer.usage;
+    return r;
+}
+
+typedef struct usage_ask {
+    csn_usage_done_fn done;
+    void *user;
+} usage_ask;
+
+static void on_usage(const csn_receipt *receipt, const csn_usage *usage, int result,
+                     const csn_error *err, void *user)
+{
+    usage_ask ask = *(usage_ask *) user;
+
+    (void) receipt;
+    free(user);
+    ask.done(result < 0 ? NULL : usage, result, err, ask.user);
+}
+
+int csn_sandbox_usage_start(csn_sandbox *sandbox, csn_usage_done_fn done, void *user, csn_error *err)
+{
+    usage_ask *ask;
+    int r = csn_sandbox_check(sandbox, err);
+
+    if (r < 0)
+        return r;
+    if (!(ask = csn_malloc(sizeof(*ask))))
+        return csn_fail(err, CSN_E_NO_MEMORY, "ask for a sandbox's usage");
+    *ask = (usage_ask){ done, user };
+    r = sandbox->box->ops->stat(sandbox->box, on_usage, ask, err);
+    if (r < 0)
+        free(ask);
     return r;
 }

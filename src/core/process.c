@@ -17,7 +17,7 @@ int csn_process_check(const csn_process *process, csn_error *err)
     return csn_sandbox_check(process->sandbox, err);
 }
 
-csn_process *csn_process_new(csn_sandbox *sandbox)
+static csn_process *new_process(csn_sandbox *sandbox)
 {
     csn_process *p = csn_calloc(1, sizeof(*p));
 
@@ -67,6 +67,16 @@ int csn_process_pipe(const csn_process *process, csn_stream stream)
 
 /* --- output ------------------------------------------------------------------------------------------------------- */
 
+/* Output may come before the word that the command runs, and with it the number to name it by: then it dies of that word. */
+static void end_for_output(csn_process *p)
+{
+    if (p->policy != CSN_OUTPUT_KILL || !p->is_cut || p->is_over || !p->exec || !p->exec->is_started)
+        return;
+    p->is_over = true;
+    (void) p->sandbox->box->ops->exec_signal(p->exec, SIGKILL, true, CSN_ENDED_OUTPUT_LIMIT, NULL,
+                                             NULL, NULL); /* lost: it is dead already */
+}
+
 /* Beyond the limit: cut, or the end of the whole tree. How much of `len` is still within. */
 static size_t within_limit(csn_process *p, const csn_kept *kept, size_t len)
 {
@@ -75,11 +85,7 @@ static size_t within_limit(csn_process *p, const csn_kept *kept, size_t len)
     if (p->output_bytes < 0 || kept->n_produced <= p->output_bytes)
         return len;
     p->is_cut = true;
-    if (p->policy == CSN_OUTPUT_KILL && !p->is_over) {
-        p->is_over = true;
-        (void) p->sandbox->box->ops->exec_signal(p->exec, SIGKILL, true, CSN_ENDED_OUTPUT_LIMIT,
-                                                 NULL, NULL, NULL); /* lost: it is dead already */
-    }
+    end_for_output(p);
     return before >= p->output_bytes ? 0 : (size_t) (p->output_bytes - before);
 }
 
@@ -116,6 +122,18 @@ static int on_output(csn_exec *exec, csn_stream stream, const void *data, size_t
     return 0;
 }
 
+/* The receipt with what was counted on this side. */
+static void fill_receipt(const csn_process *process, csn_receipt *ret_receipt)
+{
+    *ret_receipt = process->exec->receipt;
+    if (ret_receipt->stdout_bytes == 0)
+        ret_receipt->stdout_bytes = process->kept[0].n_produced;
+    if (ret_receipt->stderr_bytes == 0)
+        ret_receipt->stderr_bytes = process->kept[1].n_produced;
+    ret_receipt->is_output_cut |= process->is_cut;
+    ret_receipt->output_limit_bytes = process->output_bytes;
+}
+
 void csn_process_end(csn_process *p)
 {
     csn_receipt receipt;
@@ -123,7 +141,7 @@ void csn_process_end(csn_process *p)
     p->is_ended = true;
     if (!p->on_exit)
         return;
-    csn_process_receipt(p, &receipt);
+    fill_receipt(p, &receipt);
     p->on_exit(p, &receipt, p->user_data);
 }
 
@@ -146,26 +164,17 @@ static void on_started(csn_exec *exec, int result, const csn_error *err)
         p = csn_process_free(p);
     else if (p->follow)
         csn_follow_begin(p->follow);
+    else
+        end_for_output(p);
     if (done)
         done(p, result, err, user);
 }
 
-const csn_exec_events csn_process_events = {
+static const csn_exec_events events = {
     .started = on_started,
     .output = on_output,
     .ended = on_ended,
 };
-
-void csn_process_receipt(const csn_process *process, csn_receipt *ret_receipt)
-{
-    *ret_receipt = process->exec->receipt;
-    if (ret_receipt->stdout_bytes == 0)
-        ret_receipt->stdout_bytes = process->kept[0].n_produced;
-    if (ret_receipt->stderr_bytes == 0)
-        ret_receipt->stderr_bytes = process->kept[1].n_produced;
-    ret_receipt->is_output_cut |= process->is_cut;
-    ret_receipt->output_limit_bytes = process->output_bytes;
-}
 
 static int give(const csn_buf *buf, const char **ret_data, size_t *ret_len)
 {
@@ -230,6 +239,9 @@ static int check_options(const csn_process_options *o, const csn_wish *wish, csn
     if (o->has_channel && (!o->is_background || o->is_pty || o->stdin_kind != CSN_STDIN_NONE))
         return csn_fail(err, CSN_E_INVALID,
                         "run a command: a channel is for background commands without stdin or terminal");
+    if (o->own_fds && (o->is_background || o->is_pty || o->stdin_kind != CSN_STDIN_NONE))
+        return csn_fail(err, CSN_E_INVALID,
+                        "run a command: own descriptors are for attached commands without stdin");
     return csn_list_check(o->env, "environment", err);
 }
 
@@ -251,6 +263,8 @@ static void fill_spec(const csn_process_options *o, const csn_wish *wish, csn_ex
         .stdin_data = o->stdin_data,
         .stdin_len = o->stdin_len,
         .stdin_fd = o->stdin_fd,
+        .linger_ms = o->linger_ms,
+        .own_fds = o->own_fds,
     };
     spec->cwd = o->cwd        ? o->cwd
                 : wish->cwd[0] ? wish->cwd
@@ -270,7 +284,7 @@ int csn_process_start_start(csn_sandbox *sandbox, const csn_process_options *opt
     fill_spec(&o, &sandbox->box->wish, &spec);
     const char *shell[] = { o.shell, NULL };
     spec.argv = o.shell ? shell : o.argv;
-    csn_process *p = csn_process_new(sandbox);
+    csn_process *p = new_process(sandbox);
     char **env = csn_env_compose(&sandbox->box->wish, o.env, spec.as_root, spec.is_pty);
     spec.env = env;
     if (p && env) {
@@ -285,7 +299,7 @@ int csn_process_start_start(csn_sandbox *sandbox, const csn_process_options *opt
                 ? csn_follow_start(p, err)
                 : CSN_OK;
         if (r >= 0)
-            r = sandbox->box->ops->exec(sandbox->box, &spec, &csn_process_events, p, &p->exec, err);
+            r = sandbox->box->ops->exec(sandbox->box, &spec, &events, p, &p->exec, err);
     } else {
         r = csn_fail(err, CSN_E_NO_MEMORY, "run a command");
     }
@@ -334,14 +348,14 @@ int csn_process_open(csn_sandbox *sandbox, uint32_t id, csn_process **ret_proces
 
     if (r < 0)
         return r;
-    csn_process *p = csn_process_new(sandbox);
+    csn_process *p = new_process(sandbox);
     w = csn_waiter_new(drop_process, err);
     if (p && w) {
         p->start_done = on_waited;
         p->start_user = w;
         p->is_watched = true;
         p->output_bytes = sandbox->box->wish.output_bytes;
-        r = sandbox->box->ops->attach(sandbox->box, id, &csn_process_events, p, &p->exec, err);
+        r = sandbox->box->ops->attach(sandbox->box, id, &events, p, &p->exec, err);
     } else {
         r = csn_fail(err, CSN_E_NO_MEMORY, "open command %u", id);
     }
@@ -361,29 +375,13 @@ int csn_process_open(csn_sandbox *sandbox, uint32_t id, csn_process **ret_proces
 /* Its end is told unasked only to who started it. */
 static int watch_end(csn_process *p, int64_t deadline_ns, csn_error *err)
 {
-    csn_waiter *w;
     int r;
 
     if (p->exec->is_ended)
         p->is_ended = true;
     if (p->is_ended || !p->is_watched)
         return csn_engine_wait_until(p->sandbox->engine, &p->is_ended, deadline_ns, err);
-    if (!(w = csn_waiter_new(NULL, err)))
-        return CSN_E_NO_MEMORY;
-    r = p->sandbox->box->ops->exec_wait(p->exec, -1, csn_waiter_done, w, err);
-    if (r < 0) {
-        free(w);
-        return r;
-    }
-    r = csn_engine_wait_until(p->sandbox->engine, &w->is_done, deadline_ns, err);
-    if (!w->is_done) {
-        w->is_abandoned = true;
-        return r;
-    }
-    r = w->result;
-    if (r < 0 && err)
-        *err = w->err;
-    free(w);
+    r = csn_process_await(p, -1, deadline_ns, err);
     p->is_ended |= r >= 0;
     return r;
 }
@@ -397,7 +395,7 @@ int csn_process_wait(csn_process *process, int64_t deadline_ms, csn_receipt *ret
         return r;
     r = watch_end(process, deadline_ms > 0 ? csn_deadline_in_ms(deadline_ms) : CSN_NO_DEADLINE, err);
     if (r >= 0 && ret_receipt)
-        csn_process_receipt(process, ret_receipt);
+        fill_receipt(process, ret_receipt);
     return r;
 }
 

@@ -45,11 +45,8 @@ void csn_follow_drop(csn_follow *follow); /* its process goes */
 /* It has ended and everything was given out: tells the caller. */
 void csn_process_end(csn_process *process);
 
-extern const csn_exec_events csn_process_events;
-
 int csn_process_check(const csn_process *process, csn_error *err);
-csn_process *csn_process_new(csn_sandbox *sandbox);
-/* The receipt with what was counted on this side. */
-void csn_process_receipt(const csn_process *process, csn_receipt *ret_receipt);
+/* Waits until its log grows beyond `offset`, or (-1) until it ends. */
+int csn_process_await(csn_process *process, int64_t offset, int64_t deadline_ns, csn_error *err);
 
 #endif

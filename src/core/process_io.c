@@ -45,9 +45,9 @@ int csn_process_resize(csn_process *process, uint16_t rows, uint16_t cols, csn_e
     return r < 0 ? r : process->sandbox->box->ops->exec_resize(process->exec, rows, cols, err);
 }
 
-int csn_process_signal(csn_process *process, int signal, int whole_tree, csn_error *err)
+int csn_process_signal_start(csn_process *process, int signal, int whole_tree, csn_done_fn done,
+                             void *user, csn_error *err)
 {
-    csn_waiter *w;
     int r = csn_process_check(process, err);
 
     if (r < 0)
@@ -56,10 +56,20 @@ int csn_process_signal(csn_process *process, int signal, int whole_tree, csn_err
         return csn_fail(err, CSN_E_INVALID, "there is no signal %d", signal);
     if (process->is_ended || process->exec->is_ended)
         return csn_fail(err, CSN_E_STATE, "signal command %u: it has ended", process->exec->id);
+    return process->sandbox->box->ops->exec_signal(process->exec, signal, whole_tree != 0,
+                                                   CSN_ENDED_RUNNING, done, user, err);
+}
+
+int csn_process_signal(csn_process *process, int signal, int whole_tree, csn_error *err)
+{
+    csn_waiter *w;
+    int r = csn_process_check(process, err);
+
+    if (r < 0)
+        return r;
     if (!(w = csn_waiter_new(NULL, err)))
         return CSN_E_NO_MEMORY;
-    r = process->sandbox->box->ops->exec_signal(process->exec, signal, whole_tree != 0,
-                                                CSN_ENDED_RUNNING, csn_waiter_done, w, err);
+    r = csn_process_signal_start(process, signal, whole_tree, csn_waiter_done, w, err);
     if (r < 0) {
         free(w);
         return r;
@@ -80,7 +90,7 @@ int csn_process_wait_log_start(csn_process *process, int64_t offset, csn_done_fn
                                                  err);
 }
 
-static int wait_log(csn_process *p, int64_t offset, int64_t deadline_ns, csn_error *err)
+int csn_process_await(csn_process *p, int64_t offset, int64_t deadline_ns, csn_error *err)
 {
     csn_waiter *w = csn_waiter_new(NULL, err);
     int r;
@@ -136,7 +146,7 @@ int csn_process_read_log(csn_process *process, int64_t offset, int wait_ms,
         r = read_once(process, offset, ret_chunk, err);
         if (r < 0 || ret_chunk->len > 0 || ret_chunk->is_end || wait_ms == 0)
             return r;
-        r = wait_log(process, offset, deadline, err);
+        r = csn_process_await(process, offset, deadline, err);
         if (r == CSN_E_TIMEOUT || r == CSN_E_LOST)
             return read_once(process, offset, ret_chunk, err);
         if (r < 0)

@@ -32,6 +32,12 @@ static const char *const disk_rung_names[] = {
     [CSN_DISK_WATCH] = "watch",
 };
 
+static const char *const cpu_rung_names[] = {
+    [CSN_CPU_NONE] = "none",
+    [CSN_CPU_QUOTA] = "quota",
+    [CSN_CPU_PROCESSORS] = "processors",
+};
+
 static const struct {
     uint32_t bit;
     const char *name;
@@ -184,6 +190,7 @@ static void put_limits(csn_jw *w, const csn_receipt *r)
     put_limit(w, "timeout_ms", r->timeout_ms);
     put_limit(w, "output_bytes", r->output_limit_bytes);
     csn_jw_kstr(w, "rung", NAME_OF(rung_names, r->rung));
+    csn_jw_kstr(w, "cpu_rung", NAME_OF(cpu_rung_names, r->cpu_rung));
     csn_jw_kstr(w, "disk_rung", NAME_OF(disk_rung_names, r->disk_rung));
     put_names(w, "by_kernel", r->limits_kernel, false);
     csn_jw_end_object(w);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/str.h"
 
 int csn_sandbox_check(const csn_sandbox *sandbox, csn_error *err)
 {
@@ -39,8 +40,8 @@ csn_sandbox *csn_sandbox_free(csn_sandbox *sandbox)
     return NULL;
 }
 
-csn_sandbox_promise *csn_sandbox_promise_new(csn_engine *engine, csn_sandbox_done_fn done, void *user,
-                                       csn_error *err)
+csn_sandbox_promise *csn_sandbox_promise_new(csn_engine *engine, csn_sandbox_done_fn done,
+                                             void *user, csn_error *err)
 {
     csn_sandbox_promise *promise = csn_calloc(1, sizeof(*promise));
 
@@ -132,7 +133,8 @@ int csn_sandbox_create_start(csn_engine *engine, const csn_sandbox_options *opts
     csn_sandbox_promise *promise = csn_sandbox_promise_new(engine, done, user, err);
     if (!promise)
         return CSN_E_NO_MEMORY;
-    r = engine->backend->ops->create(engine->backend, &wish, csn_sandbox_promise_done, promise, err);
+    r = engine->backend->ops->create(engine->backend, &wish, csn_sandbox_promise_done, promise,
+                                     err);
     if (r < 0)
         csn_sandbox_promise_free(promise);
     return r;
@@ -175,6 +177,36 @@ int csn_sandbox_open(csn_engine *engine, const char *id_or_name, csn_sandbox **r
     return CSN_OK;
 }
 
+int csn_sandbox_lend(csn_sandbox *sandbox, int *ret_fd, csn_error *err)
+{
+    int r = csn_sandbox_check(sandbox, err);
+
+    return r < 0 ? r : sandbox->box->ops->lend(sandbox->box, ret_fd, err);
+}
+
+int csn_sandbox_borrow(csn_engine *engine, const char *id, const csn_sandbox_options *opts, int fd,
+                       csn_sandbox **ret_sandbox, csn_error *err)
+{
+    csn_auto(wish) csn_wish wish = { .id_index = -1 };
+    csn_box *box;
+    int r = csn_engine_check_handle(engine, err);
+
+    if (r < 0 || (r = csn_wish_read(opts, &wish, err)) < 0)
+        return r;
+    if (!id || csn_str_copy(wish.id, sizeof(wish.id), csn_str_of(id)) < 0)
+        return csn_fail(err, CSN_E_INVALID, "borrow a sandbox: its id has at most %d characters",
+                        CSN_ID_SIZE - 1);
+    r = engine->backend->ops->borrow(engine->backend, &wish, fd, &box, err);
+    if (r < 0)
+        return r;
+    csn_sandbox *sandbox = csn_sandbox_of(engine, box);
+    csn_box_unref(box);
+    if (!sandbox)
+        return csn_fail(err, CSN_E_NO_MEMORY, "borrow sandbox '%s'", id);
+    *ret_sandbox = sandbox;
+    return CSN_OK;
+}
+
 const char *csn_sandbox_id(const csn_sandbox *sandbox)
 {
     return sandbox ? sandbox->box->wish.id : "";
@@ -208,6 +240,37 @@ int csn_sandbox_set_labels(csn_sandbox *sandbox, const char *const *labels, csn_
     if (r < 0 || (r = csn_list_check(labels, "labels", err)) < 0)
         return r;
     return sandbox->box->ops->set_labels(sandbox->box, labels, err);
+}
+
+int csn_sandbox_resize_start(csn_sandbox *sandbox, int64_t memory_bytes, int64_t cpu_milli,
+                             int64_t disk_bytes, csn_done_fn done, void *user, csn_error *err)
+{
+    int r = csn_sandbox_check(sandbox, err);
+
+    if (r < 0)
+        return r;
+    if (!memory_bytes && !cpu_milli && !disk_bytes)
+        return csn_fail(err, CSN_E_INVALID, "resize sandbox '%s': nothing would change",
+                        sandbox->box->wish.id);
+    return sandbox->box->ops->resize(sandbox->box, memory_bytes, cpu_milli, disk_bytes, done, user,
+                                     err);
+}
+
+int csn_sandbox_resize(csn_sandbox *sandbox, int64_t memory_bytes, int64_t cpu_milli,
+                       int64_t disk_bytes, csn_error *err)
+{
+    csn_waiter *w = csn_waiter_new(NULL, err);
+    int r;
+
+    if (!w)
+        return CSN_E_NO_MEMORY;
+    r = csn_sandbox_resize_start(sandbox, memory_bytes, cpu_milli, disk_bytes, csn_waiter_done, w,
+                                 err);
+    if (r < 0) {
+        free(w);
+        return r;
+    }
+    return csn_waiter_wait(w, sandbox->engine, NULL, err);
 }
 
 int csn_sandbox_set_timers(csn_sandbox *sandbox, int64_t ttl_ms, int64_t idle_stop_ms,

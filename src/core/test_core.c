@@ -45,6 +45,8 @@ TEST(nonsense_is_refused)
         { .volume = "../x", .path = "/a" },           { .volume = "v", .path = "relative" },
         { .volume = "v", .path = "/a/../b" },         { .volume = "v", .path = "/a", .subpath = "/abs" },
         { .volume = "v", .path = "/a", .subpath = "a/../../b" }, { .volume = "v", .path = "/" },
+        { .volume = "v", .path = "/proc" },           { .volume = "v", .path = "/proc/sys" },
+        { .volume = "v", .path = "/dev/shm" },        { .volume = "v", .path = "/sys" },
     };
     const char *const no_value[] = { "KEY", NULL }, *const no_key[] = { "=value", NULL };
     const csn_sandbox_options bad[] = {

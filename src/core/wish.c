@@ -124,6 +124,19 @@ static bool is_plain_path(const char *path, bool is_absolute)
     return true;
 }
 
+/* What the kernel shows there is what init goes by when it looks for a command's processes. */
+static bool is_of_kernel(const char *path)
+{
+    static const char *const dirs[] = { "/proc", "/sys", "/dev" };
+
+    for (size_t i = 0; i < CSN_COUNT(dirs); i++) {
+        size_t len = strlen(dirs[i]);
+        if (!strncmp(path, dirs[i], len) && (path[len] == '/' || path[len] == '\0'))
+            return true;
+    }
+    return false;
+}
+
 static int check_mount(const csn_mount *m, csn_error *err)
 {
     if (!m->volume || !csn_is_name(m->volume))
@@ -133,6 +146,10 @@ static int check_mount(const csn_mount *m, csn_error *err)
         return csn_fail(err, CSN_E_INVALID,
                         "mount of volume '%s': '%.100s' is no plain absolute path", m->volume,
                         m->path ? m->path : "");
+    if (is_of_kernel(m->path))
+        return csn_fail(err, CSN_E_INVALID,
+                        "mount of volume '%s': '%.100s' is the kernel's: nothing may cover /proc, /sys or /dev",
+                        m->volume, m->path);
     if (m->subpath && m->subpath[0] && !is_plain_path(m->subpath, false))
         return csn_fail(err, CSN_E_INVALID,
                         "mount of volume '%s': subpath '%.100s' is no plain relative path",
@@ -256,6 +273,7 @@ int csn_wish_read(const csn_sandbox_options *opts, csn_wish *ret, csn_error *err
     if (r < 0 || (r = check_options(&o, err)) < 0)
         return r;
     s.is_detached = o.is_detached != 0;
+    s.is_shared = o.is_shared != 0;
     s.is_ephemeral = o.is_ephemeral != 0;
     s.allow_ptrace = o.allow_ptrace != 0;
     s.is_root = o.user && strcmp(o.user, "root") == 0;

@@ -15,7 +15,8 @@ enum { CSN_ID_SIZE = 33 };
 typedef enum csn_phase {
     CSN_PHASE_CREATING, /* swept when nobody works on it */
     CSN_PHASE_KEPT,     /* acknowledged */
-    CSN_PHASE_DELETING  /* swept */
+    CSN_PHASE_DELETING, /* swept */
+    CSN_PHASE_STANDBY   /* built ahead, nobody's yet: not shown, swept when its engine is gone */
 } csn_phase;
 
 /* Zero is empty; every pointer is owned. Limits are resolved: > 0, or < 0 for none. */
@@ -29,7 +30,7 @@ typedef struct csn_wish {
     csn_mount *mounts;
     size_t n_mounts;
     csn_network network;
-    bool is_detached, is_ephemeral, allow_ptrace, is_root;
+    bool is_detached, is_shared, is_ephemeral, allow_ptrace, is_root;
     int64_t memory_bytes, cpu_milli, pids, disk_bytes, disk_inodes, open_files, tmp_bytes,
         shm_bytes, timeout_ms, output_bytes;
     uint32_t strict, walls_off;

@@ -20,16 +20,20 @@
 
 static void tell(const char *name, const csn_image_record *rec, csn_image_fn fn, void *user)
 {
-    static const char *const no_env[] = { NULL };
+    static const char *const none[] = { NULL };
+    const csn_image_ref *ref = &rec->ref;
     csn_image_info info = {
         .name = name,
         .source = rec->source,
-        .is_host_based = rec->ref.is_host_based,
-        .n_layers = rec->ref.n_layers + (rec->ref.is_host_based ? 1 : 0),
+        .is_host_based = ref->is_host_based,
+        .n_layers = ref->n_layers + (ref->is_host_based ? 1 : 0),
         .size_bytes = rec->size_bytes,
         .created_ms = rec->created_ms,
-        .env = rec->ref.env ? (const char *const *) rec->ref.env : no_env,
-        .cwd = rec->ref.cwd ? rec->ref.cwd : "",
+        .env = ref->env ? (const char *const *) ref->env : none,
+        .cwd = ref->cwd ? ref->cwd : "",
+        .entrypoint = ref->entrypoint ? (const char *const *) ref->entrypoint : none,
+        .cmd = ref->cmd ? (const char *const *) ref->cmd : none,
+        .user = ref->user ? ref->user : "",
     };
 
     fn(&info, user);

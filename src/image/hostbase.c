@@ -34,6 +34,7 @@ static const struct dir {
     { "home", 0755, 0 },      { "home/daytona", 0755, USER_ID },
     { "media", 0755, 0 },     { "mnt", 0755, 0 },
     { "opt", 0755, 0 },       { "proc", 0555, 0 },
+    { "opt/caisson", 0755, 0 }, { "opt/caisson/bin", 0755, 0 },
     { "root", 0700, 0 },      { "run", 0755, 0 },
     { "run/lock", 01777, 0 }, { "srv", 0755, 0 },
     { "tmp", 01777, 0 },      { "usr", 0755, 0 },
@@ -47,13 +48,44 @@ static const struct link {
     const char *target;
 } links[] = {
     { "etc/mtab", "../proc/self/mounts" },
+    { "opt/caisson/bin/python", "/usr/bin/python3" }, /* last on PATH: the machine's own wins */
     { "var/lock", "/run/lock" },
     { "var/run", "/run" },
 };
 
 static const char *const top_links[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 
-#define PATH_LINE "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define PATH_LINE "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/caisson/bin"
+
+/* Programs written for Daytona call ts-node; most machines have esbuild at most. The compiled file lies beside its
+ * source, where node looks for modules. */
+static const char ts_node_text[] =
+    "#!/bin/sh\n"
+    "# Stands in for ts-node with esbuild and node: types are taken away, not checked.\n"
+    "is_text=\n"
+    "while [ $# -gt 0 ]; do\n"
+    "    case $1 in\n"
+    "    -e | --eval) is_text=1 text=$2 && shift 2 ;;\n"
+    "    -O | --compilerOptions | --compiler-options | -P | --project | --cwd | -r | --require) shift 2 ;;\n"
+    "    -v | --version) exec esbuild --version ;;\n"
+    "    -*) shift ;;\n"
+    "    *) break ;;\n"
+    "    esac\n"
+    "done\n"
+    "if [ -n \"$is_text\" ]; then\n"
+    "    printf '%s\\n' \"$text\" |\n"
+    "        esbuild --loader=ts --format=cjs --platform=node --log-level=error >\"/tmp/ts-node.$$.cjs\" || exit 1\n"
+    "    out=/tmp/ts-node.$$.cjs\n"
+    "else\n"
+    "    [ $# -gt 0 ] || { echo 'ts-node: a file, or -e TEXT' >&2 && exit 2; }\n"
+    "    out=${1%.*}.$$.cjs\n"
+    "    [ -w \"$(dirname \"$1\")\" ] || out=/tmp/ts-node.$$.cjs\n"
+    "    esbuild \"$1\" --bundle --packages=external --format=cjs --platform=node --log-level=error \\\n"
+    "        --outfile=\"$out\" || exit 1\n"
+    "    shift\n"
+    "fi\n"
+    "trap 'rm -f \"$out\"' EXIT\n"
+    "node \"$out\" \"$@\"\n";
 
 /* %s: the login shell. */
 static const char passwd_text[] = "root:x:0:0:root:/root:%s\n"
@@ -139,7 +171,7 @@ static int make_links(int root_fd)
     return 0;
 }
 
-static int write_file(int root_fd, const char *path, const char *text, uid_t owner)
+static int write_file(int root_fd, const char *path, const char *text, uid_t owner, mode_t mode)
 {
     csn_auto(fd) int fd = -1;
     int r;
@@ -150,7 +182,7 @@ static int write_file(int root_fd, const char *path, const char *text, uid_t own
     r = csn_write_all(fd, text, strlen(text));
     if (r < 0)
         return r;
-    if (fchmod(fd, 0644) < 0)
+    if (fchmod(fd, mode) < 0)
         return -errno;
     return give(root_fd, path, owner);
 }
@@ -167,10 +199,10 @@ static int write_files(int root_fd)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     csn_buf_printf(&text, passwd_text, shell, shell);
 #pragma GCC diagnostic pop
-    r = text.error < 0 ? text.error : write_file(root_fd, "etc/passwd", text.data, 0);
+    r = text.error < 0 ? text.error : write_file(root_fd, "etc/passwd", text.data, 0, 0644);
     for (size_t i = 0; r == 0 && i < CSN_COUNT(files); i++)
-        r = write_file(root_fd, files[i].path, files[i].text, files[i].owner);
-    return r;
+        r = write_file(root_fd, files[i].path, files[i].text, files[i].owner, 0644);
+    return r < 0 ? r : write_file(root_fd, "opt/caisson/bin/ts-node", ts_node_text, 0, 0755);
 }
 
 static const struct step {

@@ -16,7 +16,7 @@
 #include "base/str.h"
 
 /* Raised when the synthetic part of the layer changes: old layers are then not taken for new ones. */
-#define LAYER_VERSION 1
+#define LAYER_VERSION 3
 
 enum { DEPTH_MAX = 8, FILE_MAX = 64 << 20 };
 
@@ -47,6 +47,7 @@ static const char *const etc_sources[] = {
     "login.defs",
     "magic",
     "magic.mime",
+    "matplotlibrc",
     "maven/logging",
     "maven/m2.conf",
     "mime.types",

@@ -19,7 +19,8 @@
 enum {
     CSN_IMAGE_LAYERS_MAX = 64, /* the same number as CSN_PLAN_LAYERS_MAX */
     CSN_LAYER_ID_SIZE = 65,    /* 32 or 64 hex digits, or "host-" and a stamp; with the NUL */
-    CSN_IMAGE_ENV_MAX = 256
+    CSN_IMAGE_ENV_MAX = 256,
+    CSN_IMAGE_WORDS_MAX = 256 /* of an entrypoint, of a command */
 };
 
 /* Zero is empty. */
@@ -29,6 +30,9 @@ typedef struct csn_image_ref {
     int is_host_based; /* the last layer is a host-<stamp>; the machine's /usr lies below /usr */
     char **env;        /* owned, "KEY=value", NULL at the end; NULL: none */
     char *cwd;         /* owned; NULL: none named */
+    char **entrypoint; /* owned, NULL at the end; NULL: none. What `run` without a command starts, */
+    char **cmd;        /* … and what follows it there */
+    char *user;        /* owned, as the image has it: a wish, nobody is bound to it; NULL: none named */
 } csn_image_ref;
 
 #define CSN_IMAGE_REF_INIT \

@@ -138,41 +138,16 @@ static int place_layer(csn_image_job *job, const char *id)
     return r == -EEXIST ? 0 : r;
 }
 
-static int read_env(const csn_json *list, csn_image_ref *ref)
-{
-    size_t n = csn_json_count(list), n_kept = 0;
-
-    if (n > CSN_IMAGE_ENV_MAX)
-        return -EBADMSG;
-    ref->env = csn_calloc(n + 1, sizeof(*ref->env));
-    if (!ref->env)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const char *pair = csn_json_str(csn_json_at(list, i), "");
-
-        if (!strchr(pair, '=') || pair[0] == '=')
-            return -EBADMSG;
-        ref->env[n_kept] = csn_strdup(pair);
-        if (!ref->env[n_kept++])
-            return -ENOMEM;
-    }
-    return 0;
-}
-
 static int read_result(const csn_json *doc, csn_image_ref *ref, csn_image_ref *fresh)
 {
-    const char *cwd = csn_json_get_str(doc, "cwd", "");
     int r;
 
     r = read_ids(csn_json_get(doc, "layers"), ref);
     if (r == 0)
         r = read_ids(csn_json_get(doc, "fresh"), fresh);
-    if (r == 0)
-        r = read_env(csn_json_get(doc, "env"), ref);
     if (r < 0 || ref->n_layers == 0)
         return r < 0 ? r : -EBADMSG;
-    ref->cwd = csn_strdup(cwd[0] == '/' ? cwd : "");
-    return ref->cwd ? 0 : -ENOMEM;
+    return csn_image_config_parse(doc, ref);
 }
 
 static const char *source_of(const csn_image_job *job, const csn_json *doc)

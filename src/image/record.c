@@ -13,13 +13,20 @@
 
 enum { RECORD_MAX = 1 << 20 };
 
+static void free_list(char **list)
+{
+    for (char **e = list; e && *e; e++)
+        free(*e);
+    free(list);
+}
+
 void csn_image_ref_done(csn_image_ref *ref)
 {
-    if (ref->env)
-        for (char **e = ref->env; *e; e++)
-            free(*e);
-    free(ref->env);
+    free_list(ref->env);
+    free_list(ref->entrypoint);
+    free_list(ref->cmd);
     free(ref->cwd);
+    free(ref->user);
     memset(ref, 0, sizeof(*ref));
 }
 
@@ -61,12 +68,11 @@ int csn_image_record_write(const char *name, const csn_image_record *rec, csn_bu
         if (!csn_layer_is_host(ref->layers[i]))
             csn_jw_str(&w, ref->layers[i]);
     csn_jw_end_array(&w);
-    csn_jw_key(&w, "env");
-    csn_jw_begin_array(&w);
-    for (char **e = ref->env; e && *e; e++)
-        csn_jw_str(&w, *e);
-    csn_jw_end_array(&w);
+    csn_jw_kstrs(&w, "env", ref->env);
     csn_jw_kstr(&w, "cwd", ref->cwd ? ref->cwd : "");
+    csn_jw_kstrs(&w, "entrypoint", ref->entrypoint);
+    csn_jw_kstrs(&w, "cmd", ref->cmd);
+    csn_jw_kstr(&w, "user", ref->user ? ref->user : "");
     csn_jw_kint(&w, "size_bytes", rec->size_bytes);
     csn_jw_kint(&w, "created_ms", rec->created_ms);
     csn_jw_end_object(&w);
@@ -91,46 +97,63 @@ static int read_layers(const csn_json *array, csn_image_ref *ref)
     return 0;
 }
 
-static int read_env(const csn_json *array, csn_image_ref *ref)
+static int read_list(const csn_json *array, size_t max, char ***ret)
 {
     size_t n = csn_json_count(array);
+    char **list;
 
-    if (n > CSN_IMAGE_ENV_MAX)
+    if (n > max)
         return -EBADMSG;
-    ref->env = csn_calloc(n + 1, sizeof(*ref->env));
-    if (!ref->env)
+    *ret = list = csn_calloc(n + 1, sizeof(*list)); /* the image's from here on */
+    if (!list)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        const char *pair = csn_json_str(csn_json_at(array, i), "");
+        const csn_json *item = csn_json_at(array, i);
 
-        if (!strchr(pair, '=') || pair[0] == '=')
+        if (csn_json_type_of(item) != CSN_JSON_STRING)
             return -EBADMSG;
-        ref->env[i] = csn_strdup(pair);
-        if (!ref->env[i])
+        list[i] = csn_strdup(csn_json_str(item, ""));
+        if (!list[i])
             return -ENOMEM;
     }
     return 0;
 }
 
-static int read_record(const csn_json *doc, csn_image_record *rec)
+int csn_image_config_parse(const csn_json *doc, csn_image_ref *ref)
 {
     const char *cwd = csn_json_get_str(doc, "cwd", "");
     int r;
 
+    if (cwd[0] != '\0' && cwd[0] != '/')
+        return -EBADMSG;
+    ref->cwd = csn_strdup(cwd);
+    ref->user = csn_strdup(csn_json_get_str(doc, "user", ""));
+    if (!ref->cwd || !ref->user)
+        return -ENOMEM;
+    r = read_list(csn_json_get(doc, "env"), CSN_IMAGE_ENV_MAX, &ref->env);
+    for (char **e = ref->env; r == 0 && *e; e++)
+        if (!strchr(*e, '=') || (*e)[0] == '=')
+            r = -EBADMSG;
+    if (r == 0)
+        r = read_list(csn_json_get(doc, "entrypoint"), CSN_IMAGE_WORDS_MAX, &ref->entrypoint);
+    return r < 0 ? r : read_list(csn_json_get(doc, "cmd"), CSN_IMAGE_WORDS_MAX, &ref->cmd);
+}
+
+static int read_record(const csn_json *doc, csn_image_record *rec)
+{
+    int r;
+
     r = csn_str_copy(rec->source, sizeof(rec->source),
                      csn_str_of(csn_json_get_str(doc, "source", "")));
-    if (r < 0 || rec->source[0] == '\0' || (cwd[0] != '\0' && cwd[0] != '/'))
+    if (r < 0 || rec->source[0] == '\0')
         return -EBADMSG;
     rec->ref.is_host_based = csn_json_get_bool(doc, "host_based", false);
     rec->size_bytes = csn_json_get_int(doc, "size_bytes", 0);
     rec->created_ms = csn_json_get_int(doc, "created_ms", 0);
-    rec->ref.cwd = csn_strdup(cwd);
-    if (!rec->ref.cwd)
-        return -ENOMEM;
     r = read_layers(csn_json_get(doc, "layers"), &rec->ref);
     if (r == 0 && rec->ref.n_layers == 0 && !rec->ref.is_host_based)
         r = -EBADMSG;
-    return r < 0 ? r : read_env(csn_json_get(doc, "env"), &rec->ref);
+    return r < 0 ? r : csn_image_config_parse(doc, &rec->ref);
 }
 
 int csn_image_record_read(const char *data, size_t len, csn_image_record *ret)

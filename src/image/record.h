@@ -3,6 +3,7 @@
 #define CSN_IMAGE_RECORD_H
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "image.h"
 
 typedef struct csn_image_record {
@@ -24,6 +25,10 @@ int csn_image_record_write(const char *name, const csn_image_record *rec, csn_bu
 
 /* 0, -EBADMSG for text that is no record, -ENOMEM. *ret must be empty and is written on success only. */
 int csn_image_record_read(const char *data, size_t len, csn_image_record *ret);
+
+/* What of an image its makers said of running it: env, cwd, entrypoint, cmd, user. The same members in a record and in
+ * caisson-unpack's answer. 0, -EBADMSG, -ENOMEM; what was read so far is the ref's in any case. */
+int csn_image_config_parse(const csn_json *doc, csn_image_ref *ref);
 
 /* Reads images/<name>/image.json. CSN_E_NOT_FOUND, CSN_E_INVALID (the name), CSN_E_SYSTEM. */
 int csn_image_record_load(int state_fd, const char *name, csn_image_record *ret, csn_error *err);

@@ -81,13 +81,16 @@ TEST(a_record_is_read_as_it_was_written)
 {
     csn_auto(image_record) csn_image_record got = CSN_IMAGE_RECORD_INIT;
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
-    char one[] = "A=1", two[] = "B=x=y", cwd[] = "/srv";
-    char *env[] = { one, two, NULL };
+    char one[] = "A=1", two[] = "B=x=y", cwd[] = "/srv", empty[] = "", user[] = "101";
+    char *env[] = { one, two, NULL }, *entrypoint[] = { cwd, empty, NULL }, *cmd[] = { one, NULL };
     csn_image_record rec = { .ref = { .layers = { LAYER_A, LAYER_B, "host-0123456789abcdef" },
                                       .n_layers = 3,
                                       .is_host_based = 1,
                                       .env = env,
-                                      .cwd = cwd },
+                                      .cwd = cwd,
+                                      .entrypoint = entrypoint,
+                                      .cmd = cmd,
+                                      .user = user },
                              .source = "snapshot",
                              .size_bytes = 7,
                              .created_ms = 8 };
@@ -101,6 +104,12 @@ TEST(a_record_is_read_as_it_was_written)
     CHECK_STR(got.ref.env[1], "B=x=y");
     CHECK(got.ref.env[2] == NULL);
     CHECK_STR(got.ref.cwd, "/srv");
+    CHECK_STR(got.ref.entrypoint[0], "/srv");
+    CHECK_STR(got.ref.entrypoint[1], "");
+    CHECK(got.ref.entrypoint[2] == NULL);
+    CHECK_STR(got.ref.cmd[0], "A=1");
+    CHECK(got.ref.cmd[1] == NULL);
+    CHECK_STR(got.ref.user, "101");
     CHECK_STR(got.source, "snapshot");
     CHECK_INT(got.size_bytes, 7);
     CHECK_INT(got.created_ms, 8);
@@ -118,6 +127,7 @@ TEST(a_record_that_is_none_is_refused)
         "{\"source\":\"tar\",\"layers\":[7]}",
         "{\"source\":\"tar\",\"layers\":[\"" LAYER_A "\"],\"env\":[\"none\"]}",
         "{\"source\":\"tar\",\"layers\":[\"" LAYER_A "\"],\"cwd\":\"relative\"}",
+        "{\"source\":\"tar\",\"layers\":[\"" LAYER_A "\"],\"cmd\":[7]}",
         "{\"source\":\"a word far too long for a source\",\"layers\":[\"" LAYER_A "\"]}",
     };
 

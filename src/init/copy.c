@@ -9,6 +9,7 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
+#include "init/sys.h"
 #include "init/worker.h"
 
 static int copy_bytes(int from, int to)
@@ -115,12 +116,14 @@ static int copy_tree(const char *from, int to_dir, const char *to, const struct 
     return r < 0 ? r : is_cut ? -EBUSY : 0;
 }
 
-int csn_move_by_copy(int from_dir, const char *from, int to_dir, const char *to)
+int csn_move_by_copy(int from_dir, const char *from, int to_dir, const char *to, unsigned how)
 {
     char temp[32];
     struct stat st;
     int r, fd = -1;
 
+    if ((how & RENAME_NOREPLACE) && fstatat(to_dir, to, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return -EEXIST; /* before all the work; the rename looks again */
     /* A name nobody has: the file itself is not wanted. */
     r = csn_temp_file(to_dir, temp, &fd);
     if (r < 0)
@@ -132,8 +135,8 @@ int csn_move_by_copy(int from_dir, const char *from, int to_dir, const char *to)
     r = copy_node(from_dir, from, to_dir, temp, &st);
     if (r == 0 && S_ISDIR(st.st_mode))
         r = copy_tree(from, to_dir, temp, &st);
-    if (r == 0 && renameat(to_dir, temp, to_dir, to) < 0)
-        r = -errno;
+    if (r == 0)
+        r = csn_sys_rename(to_dir, temp, to_dir, to, how);
     if (r < 0 && unlinkat(to_dir, temp, 0) < 0 && errno == EISDIR)
         (void) csn_remove_tree(to_dir, temp); /* the source is untouched */
     if (r < 0)

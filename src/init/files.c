@@ -9,8 +9,6 @@
 #include "init/sys.h"
 #include "init/worker.h"
 
-enum { LINK_BYTES = 4096, DIR_BUF_BYTES = 32 * 1024 };
-
 static int open_flags(uint32_t flags)
 {
     const int may_read = (flags & CSN_OPEN_READ) != 0, may_write = (flags & CSN_OPEN_WRITE) != 0;
@@ -68,17 +66,6 @@ int csn_verb_open(const csn_filereq *req, csn_file_done *done)
     return r;
 }
 
-static int tell_stat(int dirfd, const char *name, const char *path, const struct stat *st)
-{
-    static char target[LINK_BYTES];
-    ssize_t n = 0;
-
-    if (S_ISLNK(st->st_mode))
-        n = readlinkat(dirfd, name, target, sizeof(target) - 1);
-    target[n > 0 ? n : 0] = '\0';
-    return csn_tell_entry(path, st, target);
-}
-
 int csn_verb_stat(const csn_filereq *req, csn_file_done *done)
 {
     int r, fd = csn_open_at(AT_FDCWD, req->path, O_PATH | (req->flags & 1 ? 0 : O_NOFOLLOW), 0);
@@ -87,51 +74,9 @@ int csn_verb_stat(const csn_filereq *req, csn_file_done *done)
     (void) done;
     if (fd < 0)
         return fd;
-    r = fstat(fd, &st) < 0 ? -errno : tell_stat(fd, "", req->path, &st);
+    r = fstat(fd, &st) < 0 ? -errno : csn_tell_stat(fd, "", req->path, &st);
     (void) close(fd); /* was only looked at */
     return r;
-}
-
-/* One buffer of entries. 0 or -errno; what vanished meanwhile is passed over. */
-static int tell_batch(int fd, char *buf, long n, uint32_t max, csn_file_done *done)
-{
-    for (long at = 0; at < n;) {
-        const csn_dirent *e = (const void *) (buf + at);
-        struct stat st;
-        int r;
-        at += e->size;
-        if (csn_is_dots(e->name) || fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
-        if (done->value >= max) {
-            done->is_cut = 1;
-            return 0;
-        }
-        r = tell_stat(fd, e->name, e->name, &st);
-        if (r < 0)
-            return r;
-        done->value++;
-    }
-    return 0;
-}
-
-int csn_verb_list(const csn_filereq *req, csn_file_done *done)
-{
-    static _Alignas(csn_dirent) char buf[DIR_BUF_BYTES];
-    const uint32_t max = req->max_results ? req->max_results : CSN_RESULTS_DEFAULT;
-    int fd = csn_open_at(AT_FDCWD, req->path, O_RDONLY | O_DIRECTORY, 0);
-    long r = 1;
-
-    if (fd < 0)
-        return fd;
-    while (r > 0 && !done->is_cut) {
-        r = csn_sys_getdents(fd, buf, sizeof(buf));
-        if (r > 0) {
-            int told = tell_batch(fd, buf, r, max, done);
-            r = told < 0 ? told : r;
-        }
-    }
-    (void) close(fd); /* was only read */
-    return r < 0 ? (int) r : 0;
 }
 
 int csn_verb_mkdir(const csn_filereq *req, csn_file_done *done)
@@ -144,15 +89,20 @@ int csn_verb_move(const csn_filereq *req, csn_file_done *done)
 {
     char from[256], to[256];
     int from_dir = -1, to_dir = -1;
+    const unsigned how = req->flags & CSN_MOVE_NO_REPLACE ? RENAME_NOREPLACE : 0;
     int r = csn_open_parent(AT_FDCWD, req->path, from, &from_dir);
 
     (void) done;
     if (r == 0)
-        r = csn_open_parent(AT_FDCWD, req->arg, to, &to_dir);
-    if (r == 0 && renameat(from_dir, from, to_dir, to) < 0)
-        r = -errno;
+        r = req->flags & CSN_MOVE_FOLLOW ? csn_open_real_parent(req->arg, to, &to_dir)
+                                         : csn_open_parent(AT_FDCWD, req->arg, to, &to_dir);
+    if (r ==
+        0) /* what is replaced goes with this process: to free it may take longer than all else */
+        (void) csn_open_at(to_dir, to, O_PATH | O_NOFOLLOW, 0);
+    if (r == 0)
+        r = csn_sys_rename(from_dir, from, to_dir, to, how);
     if (r == -EXDEV) /* another mount, or a directory of a read-only layer */
-        r = csn_move_by_copy(from_dir, from, to_dir, to);
+        r = csn_move_by_copy(from_dir, from, to_dir, to, how);
     if (from_dir >= 0)
         (void) close(from_dir); /* only a place */
     if (to_dir >= 0)
@@ -170,9 +120,9 @@ int csn_verb_delete(const csn_filereq *req, csn_file_done *done)
         return r;
     if (unlinkat(dirfd, name, 0) < 0)
         r = -errno;
-    if (r == -EISDIR)
+    if (r == -EISDIR && !(req->flags & CSN_DELETE_NO_DIRECTORY))
         r = unlinkat(dirfd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
-    if ((r == -ENOTEMPTY || r == -EEXIST) && (req->flags & 1))
+    if ((r == -ENOTEMPTY || r == -EEXIST) && (req->flags & CSN_DELETE_RECURSIVE))
         r = csn_remove_tree(dirfd, name);
     (void) close(dirfd); /* only a place */
     return r;
@@ -184,9 +134,9 @@ static int change_owner(int fd, const char *owner, const char *group)
     gid_t gid = (gid_t) -1;
 
     if (owner[0] && csn_user_id(owner, &uid) < 0)
-        return -EINVAL;
+        return -ESRCH;
     if (group[0] && csn_group_id(group, &gid) < 0)
-        return -EINVAL;
+        return -ESRCH;
     if (owner[0] == '\0' && group[0] == '\0')
         return 0;
     return fchownat(fd, "", uid, gid, AT_EMPTY_PATH) < 0 ? -errno : 0;

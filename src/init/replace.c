@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "init/worker.h"
 
 enum { IN_BYTES = 256 * 1024, OUT_BYTES = 64 * 1024 };
@@ -25,7 +26,7 @@ struct replace {
 
 static int flush_out(struct replace *p)
 {
-    int r = csn_write_whole(p->fd, out, p->out_len);
+    int r = csn_write_all(p->fd, out, p->out_len);
 
     p->out_len = 0;
     return r;
@@ -40,7 +41,7 @@ static int emit(struct replace *p, const char *data, size_t len)
     if (r < 0 || len == 0)
         return r;
     if (len > sizeof(out))
-        return csn_write_whole(p->fd, data, len);
+        return csn_write_all(p->fd, data, len);
     memcpy(out + p->out_len, data, len);
     p->out_len += len;
     return 0;

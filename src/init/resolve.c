@@ -166,22 +166,6 @@ int csn_check_regular(const struct stat *st)
     return S_ISDIR(st->st_mode) ? -EISDIR : -ENXIO;
 }
 
-int csn_write_whole(int fd, const void *data, size_t len)
-{
-    const char *at = data;
-
-    while (len > 0) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        at += n;
-        len -= (size_t) n;
-    }
-    return 0;
-}
-
 int csn_temp_file(int dirfd, char *name, int *ret_fd)
 {
     static const char alphabet[] = "0123456789abcdefghijklmnopqrstuv";

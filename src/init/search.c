@@ -9,7 +9,7 @@
 #include "init/sys.h"
 #include "init/worker.h"
 
-enum { PIECE_BYTES = 256 * 1024, BINARY_LOOK_BYTES = 8 * 1024 };
+enum { PIECE_BYTES = 256 * 1024, BINARY_LOOK_BYTES = 512 };
 
 static char piece[PIECE_BYTES];
 static char long_head[CSN_TEXT_BYTES]; /* of a line longer than a piece */

@@ -39,6 +39,11 @@ int csn_sys_openat(int dirfd, const char *path, int flags, unsigned mode, uint64
     return (int) r;
 }
 
+int csn_sys_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned how)
+{
+    return (int) result(syscall(SYS_renameat2, from_dir, from, to_dir, to, how));
+}
+
 int csn_sys_close_range(unsigned first)
 {
     return (int) result(syscall(SYS_close_range, first, ~0u, 0));

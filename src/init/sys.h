@@ -10,6 +10,11 @@
 
 pid_t csn_sys_fork(void); /* plain clone(SIGCHLD): no handlers, no locks; init has one thread */
 int csn_sys_openat(int dirfd, const char *path, int flags, unsigned mode, uint64_t resolve);
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1 /* musl before 1.2.5 doesn't know it */
+#endif
+/* `how`: 0 or RENAME_NOREPLACE. */
+int csn_sys_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned how);
 int csn_sys_close_range(unsigned first);
 long csn_sys_getdents(int fd, void *buf, size_t size);
 int csn_sys_getcwd(char *buf, size_t size); /* as the kernel says it, "(unreachable)" included */

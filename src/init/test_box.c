@@ -117,7 +117,7 @@ box box_start(box_options o)
     csn_msg msg;
 
     if (geteuid() != 0)
-        SKIP("needs root for a PID namespace and mounts");
+        SKIP("user: needs root for a PID namespace and mounts");
     (void) snprintf(path, sizeof(path), "%s/caisson-init", build ? build : "");
     if (o.real_binary && access(path, X_OK) < 0)
         SKIP("caisson-init is not built");
@@ -127,10 +127,11 @@ box box_start(box_options o)
     if (b.outer == 0)
         run_inside(pair[1], o);
     if (b.outer < 0)
-        SKIP("no new PID namespace: %s", strerror(errno));
+        SKIP("kernel: no new PID namespace: %s", strerror(errno));
     close(pair[1]);
     b.sock = pair[0];
     kept = malloc(sizeof(*kept));
+    CHECK(kept);
     *kept = b;
     csn_test_defer(end_box, kept);
     msg = box_hear(&b);
@@ -350,6 +351,7 @@ int count_processes(box *b)
     (void) snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int) b->outer);
     if (stat(path, &st) == 0)
         ours = st.st_ino;
+    CHECK(dir);
     while ((e = readdir(dir))) {
         FILE *f;
         bool is_zombie = false;

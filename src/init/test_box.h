@@ -19,8 +19,8 @@ typedef struct box {
 typedef struct box_options {
     bool as_root;     /* init runs as root, as in the profile "root inside"; else as 1000 */
     bool real_binary; /* the program that is shipped, not the sources in this test */
-    bool
-        in_memory; /* dir is on a tmpfs, if there is one: a disk may make thousands of changes wait */
+    /* dir is on a tmpfs, if there is one: a disk may make thousands of changes wait */
+    bool in_memory;
 } box_options;
 
 box box_start(box_options options); /* skips the test when it can't */

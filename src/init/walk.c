@@ -106,7 +106,7 @@ static int enter(csn_walk *w, const char *name, size_t path_len, int64_t off)
 static int visit(csn_walk *w, const csn_dirent *e)
 {
     size_t name_len = strlen(e->name), len = w->path_len;
-    csn_found found = { .dirfd = w->fd, .name = e->name, .path = path_buf };
+    csn_found found = { .dirfd = w->fd, .name = e->name, .path = path_buf, .depth = w->depth };
     int r;
 
     if (++w->n_seen % 256 == 0 && !csn_is_heard())
@@ -122,7 +122,9 @@ static int visit(csn_walk *w, const csn_dirent *e)
         r = 0; /* vanished */
     else
         r = w->fn(&found, w->user);
-    if (r == 0 && S_ISDIR(found.st.st_mode))
+    if (r == CSN_WALK_STAY)
+        r = 0;
+    else if (r == 0 && S_ISDIR(found.st.st_mode))
         r = enter(w, e->name, len + name_len, e->off);
     if (r <= 0)
         path_buf[w->path_len] = '\0';

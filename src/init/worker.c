@@ -99,6 +99,7 @@ static csn_verb *const verbs[] = {
     [CSN_FILE_DELETE] = csn_verb_delete,   [CSN_FILE_CHMOD] = csn_verb_chmod,
     [CSN_FILE_FIND] = csn_verb_find,       [CSN_FILE_SEARCH] = csn_verb_search,
     [CSN_FILE_REPLACE] = csn_verb_replace, [CSN_FILEREQ_OPEN] = csn_verb_open,
+    [CSN_FILEREQ_CONNECT] = csn_verb_connect,
 };
 
 /* Only the channel stays: this process holds nothing else worth having. */
@@ -118,6 +119,8 @@ static int settle(const csn_init_spawn *request, int channel)
 
 static int is_relative(const csn_filereq *req)
 {
+    if (req->verb == CSN_FILEREQ_CONNECT)
+        return 0; /* a port is no path */
     return req->path[0] != '/' || (req->verb == CSN_FILE_MOVE && req->arg[0] != '/');
 }
 

@@ -24,11 +24,14 @@ enum {
 /* Each verb fills done->value and is_cut as it pleases and returns 0 or -errno. */
 typedef int csn_verb(const csn_filereq *req, csn_file_done *done);
 csn_verb csn_verb_open, csn_verb_stat, csn_verb_list, csn_verb_mkdir, csn_verb_move,
-    csn_verb_delete, csn_verb_chmod, csn_verb_find, csn_verb_search, csn_verb_replace;
+    csn_verb_delete, csn_verb_chmod, csn_verb_find, csn_verb_search, csn_verb_replace,
+    csn_verb_connect;
 
 /* worker.c: what is told to the client. 0 or -errno; -EPIPE: nobody listens any more. */
 int csn_tell_fd(int fd, int64_t size);
 int csn_tell_entry(const char *path, const struct stat *st, const char *target);
+/* The same with a symlink's target looked up: `name` in dirfd, or dirfd itself when it is "". In list.c. */
+int csn_tell_stat(int dirfd, const char *name, const char *path, const struct stat *st);
 int csn_tell_match(const char *path, int64_t line, const char *text, size_t len);
 int csn_is_heard(void); /* 0: the client is gone, stop working */
 
@@ -44,7 +47,6 @@ int csn_make_dirs(const char *path, unsigned mode); /* -p; mode: of the last one
 int csn_make_parents(const char *path);
 int csn_chmod_fd(int path_fd, unsigned mode); /* O_PATH is enough */
 int csn_check_regular(const struct stat *st); /* 0, -EISDIR, or -ENXIO for what has no contents */
-int csn_write_whole(int fd, const void *data, size_t len);
 int csn_temp_file(int dirfd, char *name,
                   int *ret_fd); /* a new one, mode 0600; `name` is 32 bytes */
 
@@ -60,17 +62,20 @@ typedef struct csn_found {
     int dirfd;        /* of the directory it is in */
     const char *name; /* in it */
     const char *path; /* the walk's start and all components */
+    size_t depth;     /* 1: right below the start */
     struct stat st;
 } csn_found;
-/* Called for each; 0: on, < 0: ends the walk with this. */
+/* Called for each; 0: on, CSN_WALK_STAY: on, but not down into it, < 0: ends the walk with this. */
+enum { CSN_WALK_STAY = 1 };
 typedef int csn_walk_fn(const csn_found *found, void *user);
 int csn_walk_tree(const char *path, csn_walk_fn *fn, void *user, int *ret_is_cut);
 
 /* remove.c */
 int csn_remove_tree(int dirfd, const char *name);
 
-/* copy.c: a file, symlink or directory to a place on another file system, then the source is removed. */
-int csn_move_by_copy(int from_dir, const char *from, int to_dir, const char *to);
+/* copy.c: a file, symlink or directory to a place on another file system, then the source is removed. `how` is
+ * renameat2()'s. */
+int csn_move_by_copy(int from_dir, const char *from, int to_dir, const char *to, unsigned how);
 
 typedef struct csn_dirent { /* struct linux_dirent64 */
     uint64_t ino;

@@ -171,7 +171,7 @@ bool csn_errand_run(csn_interp *i, void (*fn)(void *user), void *user)
 {
     csn_errand e = { .run = fn, .user = user };
 
-    if (pthread_equal(pthread_self(), i->thread)) {
+    if (pthread_equal(pthread_self(), atomic_load(&i->thread))) {
         fn(user);
         return true;
     }

@@ -1,6 +1,7 @@
-/* Children: a task handed to an interpreter of its own. In a sandbox of its own it runs on the call's thread with an
- * engine of its own, since an engine belongs to one thread; in the parent's sandbox, on the parent's thread. Only the
- * parent's thread may copy the parent's sandbox, so the call's thread sends it on that errand. */
+/* Children: a task handed to an interpreter of its own, on the call's thread with an engine of its own, since an engine
+ * belongs to one thread; several run at once. Only the parent's thread may copy the parent's sandbox, so the call's thread
+ * sends it on that errand. The copy is attached to the parent's engine and shared with the child's: it ends with whoever
+ * asked for it, however that ends. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include "base/id.h"
 #include "base/redact.h"
 #include "base/time.h"
-#include "base/utf8.h"
 #include "interp.h"
 
 enum { TOKEN_MAX = 80 };
@@ -36,7 +36,9 @@ struct child {
     csn_engine *engine;
     csn_interp *interp;
     csn_budget lease;
-    const char *strategy;
+    const char *strategy, *reason; /* reason: why it is this one */
+    bool is_fallback;
+    char parent_box[40], box_id[40]; /* ids; "": none */
     char name[64];
     char subpath[192];
 };
@@ -50,20 +52,29 @@ static int name_child(struct child *c)
         return -EIO;
     (void) snprintf(c->name, sizeof(c->name), "fleet-rlm-%s-child-%s", c->strategy, hex);
     csn_buf_puts(&path, "meta/rlm-children/");
-    put_token(&path, c->parent->box ? csn_sandbox_id(c->parent->box) : "");
+    put_token(&path, c->parent_box);
     csn_buf_printf(&path, "/%s", token);
     (void) snprintf(c->subpath, sizeof(c->subpath), "%s", path.data);
     return path.error;
 }
 
 /* Which place the child gets: the parent's own sandbox, the same volume narrowed, or a copy. */
-static const char *choose_strategy(const csn_interp *parent)
+static void choose_strategy(struct child *c)
 {
-    if (csn_streq(parent->o.child_isolation_mode, "context"))
-        return parent->box ? "context" : "clean";
-    if (parent->in_place.volume_name)
-        return "volume";
-    return parent->box ? "fork" : "clean";
+    const csn_interp *parent = c->parent;
+
+    c->strategy = "clean";
+    c->reason = "the parent has no sandbox";
+    if (parent->box && csn_streq(parent->o.child_isolation_mode, "context")) {
+        c->strategy = "context";
+        c->reason = "isolation mode 'context'";
+    } else if (parent->in_place.volume_name) {
+        c->strategy = "volume";
+        c->reason = "a volume is mounted";
+    } else if (parent->box) {
+        c->strategy = "fork";
+        c->reason = "the parent's sandbox can be copied";
+    }
 }
 
 static int make_interp(struct child *c, csn_error *err)
@@ -104,26 +115,55 @@ static int make_interp(struct child *c, csn_error *err)
     return CSN_OK;
 }
 
-/* Puts the child into a sandbox that is there already. */
+/* On the parent's thread, since nobody else may look at its session: what the child is to be. */
+struct preparing {
+    struct child *c;
+    csn_error err;
+    int result;
+};
+
+static void prepare(void *user)
+{
+    struct preparing *p = user;
+    struct child *c = p->c;
+    const csn_interp *parent = c->parent;
+
+    (void) snprintf(c->parent_box, sizeof(c->parent_box), "%s",
+                    parent->box ? csn_sandbox_id(parent->box) : "");
+    choose_strategy(c);
+    if (name_child(c) < 0)
+        p->result = csn_fail(&p->err, CSN_E_SYSTEM, "name the child");
+    else
+        p->result = make_interp(c, &p->err);
+    if (p->result >= 0 && (csn_streq(c->strategy, "context") || csn_streq(c->strategy, "fork")))
+        p->result = csn_session_take(c->interp, parent, &p->err);
+}
+
+static int prepare_child(struct child *c, csn_error *err)
+{
+    struct preparing p = { .c = c };
+
+    if (!csn_errand_run(c->parent, prepare, &p))
+        return csn_fail(err, CSN_E_CANCELLED, "the parent ends");
+    if (p.result < 0)
+        *err = p.err;
+    return p.result;
+}
+
+/* Puts the child into a sandbox that is there already. It has no sources of its own to reconcile. */
 static int adopt(struct child *c, csn_sandbox *box, csn_error *err)
 {
     csn_interp *i = c->interp;
-    int r;
+    int r = csn_session_adopt(i, box, err);
 
-    i->box = box;
-    i->expires_ns = csn_deadline_in_ms(i->o.timeout_s * 1000);
-    i->workspace = c->parent->workspace ? csn_strdup(c->parent->workspace) : csn_workspace_of(NULL);
-    r = csn_sources_set(&i->in_place, NULL, NULL, NULL, NULL);
-    if (r == 0)
-        r = csn_buf_append(&i->context_json, c->parent->context_json.data,
-                           c->parent->context_json.len);
-    if (r < 0 || !i->workspace)
-        return csn_fail_sys(err, -ENOMEM, "prepare the child");
-    i->transition = "created";
-    return csn_worker_start(i, err);
+    if (r >= 0 && csn_sources_set(&i->sources, i->in_place.repo_url, i->in_place.repo_ref,
+                                  (const char *const *) i->in_place.context_paths,
+                                  i->in_place.volume_name) < 0)
+        r = csn_fail_sys(err, -ENOMEM, "prepare the child");
+    return r;
 }
 
-/* On the parent's thread: a copy of its sandbox that another engine can open. It is bounded by its own lifetime. */
+/* On the parent's thread: a copy of its sandbox that another engine can open and that ends with the parent's. */
 struct copying {
     struct child *c;
     csn_error err;
@@ -136,7 +176,7 @@ static void copy_box(void *user)
     struct copying *k = user;
     const csn_interp *p = k->c->parent;
     csn_sandbox_options o = {
-        .size = sizeof(o), .name = k->c->name, .is_ephemeral = 1, .is_detached = 1
+        .size = sizeof(o), .name = k->c->name, .is_ephemeral = 1, .is_shared = 1
     };
     csn_sandbox *box = NULL;
 
@@ -177,29 +217,54 @@ static int settle(struct child *c, csn_error *err)
     if (csn_streq(c->strategy, "clean") || csn_streq(c->strategy, "volume"))
         return csn_interp_start(c->interp, err);
     if (csn_streq(c->strategy, "context")) {
-        r = csn_sandbox_open(c->engine, csn_sandbox_id(c->parent->box), &box, err);
+        r = csn_sandbox_open(c->engine, c->parent_box, &box, err);
+        c->interp->borrows_box = r >= 0;
         return r < 0 ? r : adopt(c, box, err);
     }
     r = fork_box(c, err);
-    if (r >= 0 || r == CSN_E_CANCELLED || csn_streq(c->parent->o.child_fork_fallback, "fail"))
+    if (r >= 0 || r == CSN_E_CANCELLED || !c->interp->has_slot ||
+        csn_streq(c->parent->o.child_fork_fallback, "fail"))
         return r;
     csn_session_drop(c->interp, true); /* no copy to be had: a clean one */
     c->strategy = "clean";
+    c->reason = "the parent's sandbox could not be copied";
+    c->is_fallback = true;
     return csn_interp_start(c->interp, err);
+}
+
+/* What became of the child, for the parent's metadata. */
+static void note_child(struct child *c, int result)
+{
+    csn_interp *p = c->parent;
+
+    pthread_mutex_lock(&p->mutex);
+    if (p->n_children++ < CSN_MAX_CHILDREN_TOLD) {
+        csn_jw w = CSN_JW_INIT(&p->children_json, false);
+
+        if (p->children_json.len)
+            csn_buf_putc(&p->children_json, ',');
+        csn_jw_begin_object(&w);
+        csn_jw_kstr(&w, "name", c->name);
+        csn_jw_kstr(&w, "mode", p->o.child_isolation_mode);
+        csn_jw_kstr(&w, "strategy", c->strategy);
+        csn_jw_kstr(&w, "reason", c->reason);
+        csn_jw_kstr(&w, "parent_sandbox_id", c->parent_box[0] ? c->parent_box : NULL);
+        csn_jw_kstr(&w, "child_sandbox_id", c->box_id[0] ? c->box_id : NULL);
+        csn_jw_kbool(&w, "fallback", c->is_fallback);
+        csn_jw_kint(&w, "lease", c->lease.max);
+        csn_jw_kint(&w, "used", c->lease.used);
+        csn_jw_kstr(&w, "status", result >= 0 ? "ok" : "error");
+        csn_jw_kstr(&w, "cleanup",
+                    csn_streq(c->strategy, "context") ? "context_deleted" : "sandbox_deleted");
+        csn_jw_end_object(&w);
+    }
+    pthread_mutex_unlock(&p->mutex);
 }
 
 static void end_child(struct child *c)
 {
-    csn_interp *i = c->interp;
-
-    if (i && csn_streq(c->strategy, "context") && i->box) { /* the sandbox is the parent's */
-        if (i->process)
-            (void) csn_process_signal(i->process, 9, 1, NULL); /* dead already is fine */
-        csn_session_drop(i, false);
-    }
-    csn_interp_free(i);
-    if (c->engine != c->parent->engine)
-        csn_engine_free(c->engine);
+    csn_interp_free(c->interp);
+    csn_engine_free(c->engine);
 }
 
 static int run_child(struct child *c, const char *prompt, const char *context, csn_buf *ret_answer,
@@ -254,7 +319,7 @@ static int ask_instead(csn_interp *i, const char *prompt, const char *context, c
     if (!csn_budget_charge(i->budget, 1, ret_why))
         return -1;
     csn_buf_printf(&text, "%s%s%s", context, *context ? "\n\n" : "", prompt);
-    r = csn_model_ask(i->model, text.data, text.len, ret_answer);
+    r = csn_model_ask(i->model, false, text.data, text.len, ret_answer);
     if (r == CSN_ASK_SKIPPED)
         csn_budget_give_back(i->budget, 1);
     if (r < 0)
@@ -262,7 +327,7 @@ static int ask_instead(csn_interp *i, const char *prompt, const char *context, c
     return r < 0 ? -1 : 0;
 }
 
-/* A whole child, on whichever thread. */
+/* A whole child. */
 struct delegation {
     struct child c;
     const char *prompt, *context;
@@ -271,30 +336,28 @@ struct delegation {
     int result;
 };
 
-static void run_delegation(void *user)
+static void run_delegation(struct delegation *d)
 {
-    struct delegation *d = user;
     struct child *c = &d->c;
-    int r = CSN_OK;
+    int r = open_engine(c, &d->err);
 
-    if (csn_streq(c->strategy, "context"))
-        c->engine = c->parent->engine;
-    else
-        r = open_engine(c, &d->err);
     if (r >= 0)
-        r = make_interp(c, &d->err);
+        r = prepare_child(c, &d->err);
     if (r >= 0)
         r = settle(c, &d->err);
-    if (r >= 0)
+    if (r >= 0) {
+        (void) snprintf(c->box_id, sizeof(c->box_id), "%s", csn_interp_sandbox_id(c->interp));
         r = run_child(c, d->prompt, d->context, d->answer, &d->err);
+    }
     end_child(c);
+    note_child(c, r);
     d->result = r;
 }
 
 int csn_delegate_run(csn_interp *i, const char *prompt, const char *context, int64_t lease,
                      csn_buf *ret_answer, csn_buf *ret_why)
 {
-    struct delegation d = { .c = { .parent = i, .strategy = choose_strategy(i) },
+    struct delegation d = { .c = { .parent = i },
                             .prompt = prompt,
                             .context = context,
                             .answer = ret_answer,
@@ -307,56 +370,10 @@ int csn_delegate_run(csn_interp *i, const char *prompt, const char *context, int
         csn_buf_puts(ret_why, "LLM call budget exhausted — cannot spawn sub_rlm child.");
         return -1;
     }
-    if (name_child(&d.c) < 0)
-        (void) csn_fail(&d.err, CSN_E_SYSTEM, "name the child");
-    else if (csn_streq(d.c.strategy, "context"))
-        (void) csn_errand_run(i, run_delegation, &d); /* refused: the result still says so */
-    else
-        run_delegation(&d);
+    run_delegation(&d);
     if (d.result >= 0)
         return 0;
     csn_buf_puts(ret_why, "sub_rlm failed: ");
     csn_redact(d.err.message[0] ? d.err.message : "the parent ends", ret_why);
     return -1;
-}
-
-int csn_interp_delegate(csn_interp *i, const char *query, const char *context, char **ret_json,
-                        csn_error *err)
-{
-    csn_auto(buf) csn_buf answer = CSN_BUF_INIT;
-    csn_auto(buf) csn_buf why = CSN_BUF_INIT;
-    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
-    csn_jw w = CSN_JW_INIT(&out, false);
-    const char *reason = NULL;
-    size_t at = 0;
-
-    if (!query || !csn_str_trim(csn_str_of(query)).len) {
-        reason = "invalid_query";
-        csn_buf_puts(&why, "the query is empty");
-    } else if (csn_budget_left(i->budget) == 0) {
-        reason = "budget_exhausted";
-        csn_buf_puts(&why, "no LLM calls are left");
-    } else if (csn_delegate_run(i, query, context ? context : "", 0, &answer, &why) < 0) {
-        reason = "child_error";
-    } else if (!answer.len) {
-        reason = "null_answer";
-    }
-    csn_jw_begin_object(&w);
-    csn_jw_kstr(&w, "status", reason ? "error" : "ok");
-    if (reason) {
-        csn_jw_kstr(&w, "reason", reason);
-        csn_jw_kstr(&w, "error", why.data);
-    } else {
-        for (int64_t n = 0; at < answer.len && n < i->o.delegate_result_chars; n++) {
-            unsigned c;
-            int step = csn_utf8_next(answer.data + at, answer.len - at, &c);
-
-            at += step > 0 ? (size_t) step : 1;
-        }
-        csn_jw_key(&w, "answer");
-        csn_jw_string(&w, answer.data, at);
-    }
-    csn_jw_end_object(&w);
-    *ret_json = csn_buf_take(&out, NULL);
-    return *ret_json ? CSN_OK : csn_fail_sys(err, -ENOMEM, "write the answer");
 }

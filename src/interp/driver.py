@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that holds a session's state, inside the sandbox. Standard library only, Python 3.8 or newer.
 
-Theory of operation. The host starts `python3 -u -c BOOTSTRAP SOURCE` with a SOCK_SEQPACKET socket as descriptor 3.
+Theory of operation. The host starts `python3 -u -c BOOTSTRAP SOURCE DOCUMENTS` with a SOCK_SEQPACKET socket as descriptor 3.
 The main thread runs user code and nothing else; a second thread reads the socket. Output is not this file's business:
 descriptors 1 and 2 are pipes whose other ends the host holds, so prints, C extensions and child processes all arrive.
 
@@ -10,12 +10,17 @@ Packets are at most 32 KiB: 'B' + total length (4 bytes, big-endian) + data begi
 inside a string: integers of any length, NaN and NUL survive readers that know none of them.
 
 User code shares this process, so it can break it; then the host starts another. What it can't do by accident or by
-printing is to speak for it. The source runs with builtins of its own, and names users may rebind are not used.
+printing is to speak for it. The source runs with builtins and modules of its own: what users put into json or os is
+theirs alone. Their signal handlers, though, run wherever the main thread is, so what must happen there is insisted on.
 """
+import _queue
+import _signal
+import _thread
 import builtins
+import errno
 import fnmatch
 import importlib
-import json
+import io
 import keyword
 import linecache
 import os
@@ -27,7 +32,35 @@ import threading
 import time
 import traceback
 import types
-import _thread
+
+
+def own(module):
+    """The module's names as they are now."""
+    copy = type(module)(module.__name__)
+    copy.__dict__.update(vars(module))
+    return copy
+
+
+def private(name):
+    """A module of pure Python, and those below it, loaded for us alone."""
+    def take():
+        return {n: sys.modules.pop(n) for n in list(sys.modules) if n == name or n.startswith(name + ".")}
+
+    theirs = take()
+    module = importlib.import_module(name)
+    take()
+    sys.modules.update(theirs)
+    importlib.import_module(name)  # its parts in C look for the public one
+    return module
+
+
+json = private("json")
+_thread, errno, io, keyword, linecache, os, pathlib, re, threading, traceback, types = map(
+    own, (_thread, errno, io, keyword, linecache, os, pathlib, re, threading, traceback, types))
+os.path = own(os.path)
+set_handler, SIGINT = _signal.signal, _signal.SIGINT
+NAME_OF = type.__dict__["__name__"].__get__
+GET_DIGITS, SET_DIGITS = (getattr(sys, name, None) for name in ("get_int_max_str_digits", "set_int_max_str_digits"))
 
 PACKET = 32 * 1024 - 16
 FILE = "<stdin>"
@@ -35,6 +68,8 @@ ME = "<caisson-driver>"
 MAX_CALLS = 32
 DEFAULT_LIMIT = 64 << 20
 MAX_FRAME = 2 * DEFAULT_LIMIT + (1 << 20)
+MAX_DOCUMENT = 64 << 20
+MAX_TRIES = 10000
 VOLUME_DIRS = (
     "memory", "artifacts", "buffers", "meta", "memories", "knowledge/ingested", "knowledge/summaries",
     "skills/system", "skills/user", "sessions", "logs", "uploads",
@@ -42,7 +77,8 @@ VOLUME_DIRS = (
 PROFILES = ("ROOT_INTERLOCUTOR", "RLM_ROOT", "RLM_DELEGATE", "MAINTENANCE")
 PRISTINE = dict(vars(builtins))
 CLEAN_PATH = list(sys.path)
-IMPORT_LOCK = threading.Lock()
+IMPORT_LOCK = _thread.allocate_lock()
+GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
 
 
 class Submitted(SystemExit):
@@ -56,14 +92,16 @@ class State:
         self.fd = fd
         self.pid = os.getpid()
         self.is_child = False
-        self.write_lock = threading.Lock()
+        self.write_lock = _thread.allocate_lock()
         self.config = {}
         self.tools = {}
         self.jobs = []
-        self.jobs_ready = threading.Semaphore(0)
+        self.wakes = _queue.SimpleQueue()
         self.calls = {}
         self.n_calls = 0
-        self.call_slots = threading.Semaphore(MAX_CALLS)
+        self.call_slots = _queue.SimpleQueue()
+        for _ in range(MAX_CALLS):
+            self.call_slots.put(None)
         self.running = None  # id of the execute under way
         self.in_user = False
         self.n_critical = 0
@@ -76,8 +114,12 @@ class State:
         self.history = []
         self.processes = {}
         self.module = types.ModuleType("__main__")
+        self.saved_env = {}
         self.std = ()
         self.std_fds = ()
+        self.memory_path = pathlib.Path(memory_root({}))
+        self.documents_source = ""
+        self.documents = None
 
 
 def library(name):
@@ -104,18 +146,50 @@ def send(message):
         with S.write_lock:
             if S.is_child:
                 raise RuntimeError("Tool call failed: not in a child process")
-            os.write(S.fd, piece)
+            write_packet(piece)
             for at in range(PACKET, len(data), PACKET):
-                os.write(S.fd, b"C" + data[at:at + PACKET])
+                write_packet(b"C" + data[at:at + PACKET])
     finally:
         leave_critical()
+
+
+def write_packet(packet):
+    while True:
+        try:
+            return os.write(S.fd, packet)
+        except BlockingIOError:
+            os.set_blocking(S.fd, True)  # user code found the descriptor
+
+
+def read_packet():
+    while True:
+        try:
+            return os.read(S.fd, 65536)
+        except BlockingIOError:
+            os.set_blocking(S.fd, True)
+
+
+def is_gone(e):
+    """Whether the host is no longer there. Handlers of the user's may raise a TimeoutError, which is an OSError too."""
+    return isinstance(e, OSError) and e.errno in GONE
+
+
+def insist(work, *args):
+    """Does what must be done whatever the user's signal handlers raise in between; so it must bear to be done twice."""
+    for _ in range(MAX_TRIES):
+        try:
+            return work(*args)
+        except BaseException as e:
+            if is_gone(e):
+                os._exit(0)
+    os._exit(1)
 
 
 def receive():
     """The next frame's bytes; None when the host has gone."""
     data, want = bytearray(), -1
     while True:
-        packet = os.read(S.fd, 65536)
+        packet = read_packet()
         if not packet:
             return None
         if packet[:1] == b"B" and len(packet) >= 5:
@@ -133,12 +207,31 @@ def receive():
 
 def json_text(value, default=None):
     """JSON as text that any reader of the outer frame accepts."""
-    text = json.dumps(value, ensure_ascii=False, default=default)
+    text = with_all_digits(lambda: json.dumps(value, ensure_ascii=False, default=default))
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        text = json.dumps(value, default=default)
+        text = with_all_digits(lambda: json.dumps(value, default=default))
     return text
+
+
+def value_of(text):
+    return with_all_digits(lambda: json.loads(text))
+
+
+def with_all_digits(work):
+    """Newer Pythons refuse integers of more than 4300 digits; in a value they keep them all."""
+    try:
+        return work()
+    except ValueError:
+        if GET_DIGITS is None:
+            raise
+    limit = GET_DIGITS()
+    SET_DIGITS(0)
+    try:
+        return work()
+    finally:
+        SET_DIGITS(limit)
 
 
 def read_channel():
@@ -152,7 +245,7 @@ def read_channel():
         try:
             message = json.loads(data.decode("utf-8"))
             handler = HANDLERS[message["op"]]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except Exception:
             send({"op": "error", "message": "invalid command"})
             continue
         try:
@@ -167,6 +260,8 @@ def on_hello(message):
     fail_calls("Tool call failed: the host that was asked is gone")
     S.config = config = dict(message.get("config") or {})
     S.tools = {t[0]: t[1] for t in config.get("tools") or [] if is_tool_name(t[0])}
+    if str(S.memory_path) != memory_root():
+        S.memory_path = pathlib.Path(memory_root())
     problem = None
     if S.running is None:
         try:
@@ -178,15 +273,17 @@ def on_hello(message):
 
 
 def prepare_places(config):
-    root = config.get("memory_root") if config.get("has_volume") else None
-    if root:
-        for name in VOLUME_DIRS:
-            os.makedirs(os.path.join(root, name), 0o755, exist_ok=True)
     path = config.get("repo_path")
     if path:
         os.makedirs(path, 0o755, exist_ok=True)
         if config.get("enter"):
             os.chdir(path)
+    root = config.get("memory_root") if config.get("has_volume") else None
+    for name in VOLUME_DIRS if root else ():
+        try:
+            os.makedirs(os.path.join(root, name), 0o755, exist_ok=True)
+        except OSError:
+            pass  # something else has its name, or nobody may write there: what was kept is not ours to change
 
 
 def on_exec(message):
@@ -194,21 +291,21 @@ def on_exec(message):
         send({"op": "error", "id": message.get("id"), "message": "missing code"})
         return
     S.jobs.append(message)
-    S.jobs_ready.release()
+    S.wakes.put(None)
 
 
 def on_probe(message):
-    """Is this a whole statement? For line editors."""
+    """Is this a whole statement? For line editors: a block is whole after an empty line."""
     codeop = library("codeop")
     try:
-        state = "incomplete" if codeop.compile_command(message["code"], FILE, "exec") is None else "complete"
+        state = "incomplete" if codeop.compile_command(message["code"], FILE, "single") is None else "complete"
     except (SyntaxError, ValueError, OverflowError):
         state = "invalid"
     send({"op": "probed", "state": state})
 
 
 def on_result(message):
-    end_call(message["call"], ("value", json.loads(message["value"])))
+    end_call(message["call"], ("value", value_of(message["value"])))
 
 
 def on_error(message):
@@ -238,8 +335,9 @@ def may_speak():
 def call_host(name, args, kwargs):
     if not may_speak():
         raise RuntimeError("Tool call failed: not part of the running execute")
-    with S.call_slots:
-        slot = [threading.Lock(), ("error", "RuntimeError", "Tool call failed")]
+    S.call_slots.get()
+    try:
+        slot = [_thread.allocate_lock(), ("error", "RuntimeError", "Tool call failed")]
         slot[0].acquire()
         S.n_calls += 1
         number = S.n_calls
@@ -250,6 +348,8 @@ def call_host(name, args, kwargs):
             slot[0].acquire()
         finally:
             S.calls.pop(number, None)
+    finally:
+        S.call_slots.put(None)
     answer = slot[1]
     if answer[0] == "value":
         return answer[1]
@@ -289,8 +389,53 @@ def sub_rlm_batched(prompts, context=""):
     return call_host("sub_rlm_batched", ([prompts] if isinstance(prompts, str) else list(prompts), context), {})
 
 
+def documents():
+    """The reader of documents, loaded when it is first needed."""
+    if S.documents is None:
+        space = {"__name__": "caisson_documents", "__builtins__": dict(PRISTINE)}
+        code = compile(S.documents_source, ME, "exec")
+        with IMPORT_LOCK:
+            saved = sys.path[:]
+            sys.path[:] = CLEAN_PATH
+            try:
+                exec(code, space)
+            finally:
+                sys.path[:] = saved
+        S.documents = space
+    return S.documents
+
+
 def fetch_document_text(url):
-    return call_host("fetch_document_text", (url,), {})
+    """The text of a document (PDF, office, HTML, EPUB, RTF, plain) by URL or path. It is fetched from inside, with the
+    sandbox's own network, so it reaches what the sandbox may reach."""
+    where = str(url).strip()
+    if not where:
+        raise ValueError("url cannot be empty")
+    scheme = where.split("://", 1)[0].lower() if "://" in where else ""
+    if scheme not in ("", "file", "http", "https"):
+        raise ValueError("unsupported URL scheme: " + scheme)
+    try:
+        data, kind = fetch_bytes(where, scheme)
+    except OSError as e:
+        hint = "" if scheme in ("", "file") else " (does the sandbox have a network?)"
+        raise RuntimeError("fetch_document_text failed: %s%s" % (getattr(e, "reason", e), hint)) from None
+    if len(data) > MAX_DOCUMENT:
+        raise RuntimeError("fetch_document_text failed: more than %d bytes" % MAX_DOCUMENT)
+    reader = documents()
+    try:
+        return reader["text_of"](data, where.split("?", 1)[0], kind)
+    except reader["NoDocument"] as e:
+        raise ValueError("no text in %s: %s" % (where, e)) from None
+
+
+def fetch_bytes(where, scheme):
+    """At most one byte more than a document may have, and the type its server names."""
+    if scheme in ("http", "https"):
+        request = library("urllib.request")
+        with request.urlopen(request.Request(where, headers={"User-Agent": "caisson"}), timeout=60) as reply:
+            return reply.read(MAX_DOCUMENT + 1), reply.headers.get("Content-Type") or ""
+    with open(resolve_path(where[7:] if scheme else where), "rb") as f:
+        return f.read(MAX_DOCUMENT + 1), ""
 
 
 def store_evidence(key, content, metadata=None):
@@ -437,7 +582,6 @@ def open_std():
     std = []
     for fd, mode, errors in ((0, "r", "surrogateescape"), (1, "w", "surrogateescape"), (2, "w", "backslashreplace")):
         raw = open(fd, mode + "b", buffering=0 if mode == "w" else -1, closefd=False)
-        io = library("io")
         std.append(io.TextIOWrapper(raw, "utf-8", errors, newline="\n" if mode == "w" else None,
                                     write_through=mode == "w"))
     return tuple(std)
@@ -481,7 +625,7 @@ def alive_threads():
 
 
 def begin(job):
-    signal.signal(signal.SIGINT, on_sigint)
+    set_handler(SIGINT, on_sigint)
     restore_builtins()
     restore_std()
     S.final = None
@@ -494,7 +638,7 @@ def begin(job):
     S.running = job.get("id")
     install_names(S.module.__dict__)
     for name, text in (job.get("vars") or {}).items():
-        S.module.__dict__[name] = json.loads(text)
+        S.module.__dict__[name] = value_of(text)
 
 
 def run_codes(codes):
@@ -507,13 +651,11 @@ def run_codes(codes):
 
 
 def run_job(job):
-    begin(job)
-    saved_env = None
-    if job.get("envs"):
-        saved_env = dict(os.environ)
-        os.environ.update({str(k): str(v) for k, v in job["envs"].items()})
-    error, is_exit = None, False
+    error, is_exit, codes = None, False, []
+    S.saved_env = {}
     try:
+        begin(job)
+        change_env(job.get("envs") or {})
         codes, text = compile_code(job["code"], bool(job.get("interactive")))
         linecache.cache[FILE] = (len(text), None, text.splitlines(True), FILE)
         run_codes(codes)
@@ -522,11 +664,20 @@ def run_job(job):
     except SystemExit:
         is_exit = True
     except BaseException as e:
-        S.in_user = False
-        error = describe(e, locals().get("codes") or [])
+        error = insist(describe, e, codes)
     if os.getpid() != S.pid:
         end_child(error)
-    finish(job, error, is_exit, saved_env)
+    final = insist(settle, error)
+    if final is not None:
+        insist(send, {"op": "final", "id": job.get("id"), "fields": final})
+    insist(send, {"op": "done", "id": job.get("id"), "error": error, "has_final": final is not None, "is_exit": is_exit})
+    job["is_told"] = True
+
+
+def change_env(envs):
+    for name, value in envs.items():
+        S.saved_env[name] = os.environ.get(name)
+        os.environ[name] = str(value)
 
 
 def end_child(error):
@@ -548,23 +699,21 @@ def flush_std():
             pass  # whatever the user put there
 
 
-def finish(job, error, is_exit, saved_env):
+def settle(error):
+    """Puts back what was lent to the code; returns what it submitted."""
+    S.in_user = False
     restore_builtins()
     flush_std()
-    if saved_env is not None:
-        for name in job["envs"]:
-            if name in saved_env:
-                os.environ[name] = saved_env[name]
-            else:
-                os.environ.pop(name, None)
+    for name, value in S.saved_env.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
     if S.config.get("final_global"):
         take_final_global(error)
-    final, S.running = S.final, None
+    S.running = None
     fail_calls("Tool call failed: the execute has ended")
-    S.final = None
-    if final is not None:
-        send({"op": "final", "id": job.get("id"), "fields": final})
-    send({"op": "done", "id": job.get("id"), "error": error, "has_final": final is not None, "is_exit": is_exit})
+    return S.final
 
 
 def take_final_global(error):
@@ -582,13 +731,28 @@ def take_final_global(error):
 
 def describe(e, codes):
     """[name, value, traceback], each as JSON text."""
+    S.in_user = False
+    name = NAME_OF(type(e))
     try:
-        name = type(e).__name__
-        value = error_value(e)
-        trace = format_trace(e, codes)
+        value = str(error_value(e))
     except BaseException as broken:
-        name, value, trace = type(e).__name__, "<%s while describing the error>" % type(broken).__name__, ""
-    return [json_text(str(name)), json_text(value), json_text(trace)]
+        value = "<%s while describing the error>" % type(broken).__name__
+    try:
+        trace = format_trace(e, codes)
+    except BaseException:
+        trace = plain_trace(e, name, value)
+    return [json_text(name), json_text(value), json_text(trace)]
+
+
+def plain_trace(e, name, value):
+    """Where the library's own fails: user code may have taken it apart."""
+    lines, tb = ["Traceback (most recent call last):\n"], e.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if code.co_filename != ME:
+            lines.append('  File "%s", line %d, in %s\n' % (code.co_filename, tb.tb_lineno, code.co_name))
+        tb = tb.tb_next
+    return "".join(lines[:1] + lines[1:][-200:]) + "%s: %s\n" % (name, value)
 
 
 def error_value(e):
@@ -617,9 +781,11 @@ def format_trace(e, codes):
             return
         seen.add(id(error))
         frames = list(traceback.walk_tb(error.__traceback__))[-200:]
-        kept = []
+        kept, is_ours = [], False
         for summary, (frame, _line) in zip(part.stack, frames):
-            if summary.filename == ME:
+            if summary.filename in (ME, FILE):
+                is_ours = summary.filename == ME
+            if is_ours:  # a library's frame below ours is ours, too
                 continue
             if summary.filename == FILE and frame.f_code not in mine:
                 summary = traceback.FrameSummary(FILE, summary.lineno, summary.name, lookup_line=False, line="")
@@ -632,18 +798,38 @@ def format_trace(e, codes):
     return "".join(told.format())
 
 
+def wait_for_job():
+    while not S.jobs:
+        S.wakes.get()
+    return S.jobs[0]
+
+
+def serve_one():
+    """One execute. It stays in the list until its end was told, and is begun only once."""
+    job = wait_for_job()
+    error = None
+    try:
+        if not job.get("is_begun"):
+            job["is_begun"] = True
+            run_job(job)
+    except BaseException as e:
+        if is_gone(e):
+            os._exit(0)
+        error = insist(describe, e, [])
+    S.running = None
+    if not job.get("is_told"):
+        error = error or insist(describe, KeyboardInterrupt(), [])
+        insist(send, {"op": "done", "id": job.get("id"), "error": error, "has_final": False, "is_exit": False})
+        job["is_told"] = True
+    S.jobs.remove(job)
+
+
 def serve():
     while True:
-        S.jobs_ready.acquire()
-        job = S.jobs.pop(0)
         try:
-            run_job(job)
-        except OSError:
-            os._exit(0)
-        except BaseException as e:
-            S.in_user = False
-            S.running = None
-            send({"op": "done", "id": job.get("id"), "error": describe(e, []), "has_final": False, "is_exit": False})
+            serve_one()
+        except BaseException:
+            continue  # a signal handler of the user's raised between executes: that is nobody's error
 
 
 # ---- buffers and history ----------------------------------------------------------------------------------------
@@ -695,8 +881,8 @@ def get_last_execution():
 # ---- volume and workspace ---------------------------------------------------------------------------------------
 
 
-def memory_root():
-    return S.config.get("memory_root") or "/home/daytona/memory"
+def memory_root(config=None):
+    return (S.config if config is None else config).get("memory_root") or "/home/daytona/memory"
 
 
 def repo_path():
@@ -1119,8 +1305,9 @@ def install_names(names):
     names["rlm_query"], names["rlm_query_batched"] = names["sub_rlm"], names["sub_rlm_batched"]
     for function in IF_MISSING:
         names.setdefault(function.__name__, function)
+    names["__builtins__"] = builtins
     names["REPO_PATH"] = repo_path()
-    names["MEMORY_ROOT"] = pathlib.Path(memory_root())
+    names["MEMORY_ROOT"] = S.memory_path
     install_tools(names)
     mine = names.get("context", S.module) is S.module or names.get("context") is S.config.get("shown_context")
     if mine:
@@ -1163,17 +1350,22 @@ def main():
     os.close(3)
     S.std_fds = tuple(move_high(fd, 210) for fd in (0, 1, 2))
     S.std = open_std()
+    S.documents_source = sys.argv[2] if len(sys.argv) > 2 else ""
     sys.argv[:] = ["-"]
     sys.path.insert(0, "")
     sys.modules["__main__"] = S.module
     S.module.__dict__["__builtins__"] = builtins
-    threading.excepthook = on_thread_error
+    sys.modules["threading"].excepthook = on_thread_error
     os.register_at_fork(after_in_child=become_child)
-    signal.signal(signal.SIGINT, on_sigint)
+    set_handler(SIGINT, on_sigint)
     sys.setswitchinterval(0.0005)  # the reader and the code take turns without long waits
     reader = threading.Thread(target=read_channel, daemon=True)
     reader.start()
-    serve()
+    while True:
+        try:
+            serve()
+        except BaseException:
+            continue
 
 
 S = State(3)

@@ -42,6 +42,8 @@ static void put_preview(csn_jw *w, const char *key, const csn_buf *text, bool co
     }
     if (at < plain.len)
         csn_buf_puts(&out, "...[truncated]");
+    else if (collapse && out.len && out.data[out.len - 1] == ' ')
+        csn_buf_truncate(&out, out.len - 1);
     csn_jw_key(w, key);
     csn_jw_string(w, out.data, out.len);
 }

@@ -56,6 +56,7 @@ void csn_job_end(csn_interp *i, csn_job *job)
     csn_exec_result_finish(r);
     r->duration_us = (csn_now_ns() - job->start_ns) / 1000;
     csn_event_complete(i, job);
+    csn_history_note(i, job);
     if (i->running == job)
         i->running = NULL;
     job->result = NULL;
@@ -77,6 +78,22 @@ void csn_jobs_fail_all(csn_interp *i, int code, const char *category, const char
         return;
     csn_exec_result_fail(job->result, code, category, "execute", "%s", why);
     csn_job_end(i, job);
+}
+
+/* A result for a session that could not even start. */
+static int fail_start(csn_interp *i, csn_job *job, int code, const csn_error *why)
+{
+    bool has_expired = i->is_expired;
+
+    csn_exec_result_fail(job->result, code,
+                         has_expired           ? "sandbox_expired"
+                         : i->failure_category ? i->failure_category
+                                               : "driver_execution_error",
+                         has_expired || !i->failure_phase ? "execute" : i->failure_phase, "%s",
+                         why->message);
+    job->start_ns = csn_now_ns();
+    csn_job_end(i, job);
+    return CSN_OK;
 }
 
 /* ---- limits ----------------------------------------------------------------------------------------------------- */
@@ -148,6 +165,7 @@ void csn_jobs_next(csn_interp *i)
     if (i->was_lost)
         job->result->flags |= CSN_RESULT_STATE_RESET;
     i->was_lost = false;
+    i->n_delegated = 0;
     csn_event_start(i, job);
     r = csn_timer_set(i->loop, &job->timer, csn_deadline_in_ns(limit_ns(i, job)), on_limit, i);
     if (r == 0)
@@ -159,6 +177,33 @@ void csn_jobs_next(csn_interp *i)
         csn_job_end(i, job);
     } else if (r < 0) {
         csn_worker_lost(i, "worker_crashed", "the interpreter process ended");
+    }
+}
+
+/* What is queued must not wait for a process that is gone: it gets another, or an end. */
+void csn_jobs_revive(csn_interp *i)
+{
+    csn_error why = { 0 };
+    int r;
+
+    if (i->running || i->is_ready || i->is_ensuring || csn_list_empty(&i->jobs))
+        return;
+    r = csn_session_ensure(i, &why);
+    while (r < 0 && !csn_list_empty(&i->jobs))
+        (void) fail_start(i, csn_list_entry(csn_list_pop(&i->jobs), csn_job, link), r, &why);
+    csn_jobs_next(i);
+}
+
+void csn_jobs_cancel_queued(csn_interp *i)
+{
+    csn_list *node;
+
+    while ((node = csn_list_pop(&i->jobs))) {
+        csn_job *job = csn_list_entry(node, csn_job, link);
+
+        job->is_cancelled = true;
+        job->start_ns = csn_now_ns();
+        csn_job_end(i, job);
     }
 }
 
@@ -309,22 +354,6 @@ static csn_job *new_job(csn_interp *i, const char *code, size_t len, const csn_e
     return job;
 }
 
-/* A result for a session that could not even start. */
-static int fail_start(csn_interp *i, csn_job *job, int code, const csn_error *why)
-{
-    bool has_expired = i->is_expired;
-
-    csn_exec_result_fail(job->result, code,
-                         has_expired           ? "sandbox_expired"
-                         : i->failure_category ? i->failure_category
-                                               : "driver_execution_error",
-                         has_expired || !i->failure_phase ? "execute" : i->failure_phase, "%s",
-                         why->message);
-    job->start_ns = csn_now_ns();
-    csn_job_end(i, job);
-    return CSN_OK;
-}
-
 int csn_interp_execute_start(csn_interp *i, const char *code, size_t len,
                              const csn_execute_options *opts, csn_execute_done_fn done, void *user,
                              csn_error *err)
@@ -382,6 +411,7 @@ int csn_interp_execute(csn_interp *i, const char *code, size_t len, const csn_ex
     while (!w.is_done)
         if (csn_interp_turn(i, CSN_NO_DEADLINE) < 0)
             csn_worker_lost(i, "driver_execution_error", "the host's loop failed");
+    csn_history_save(i);
     *ret_result = w.result;
     return w.code < 0 ? csn_fail(err, w.code, "%s", csn_result_text(w.result, NULL)) : CSN_OK;
 }

@@ -73,7 +73,7 @@ static void llm_query(csn_call *call, const csn_json *args)
         csn_call_raise(call, "RuntimeError", "%s", out.data);
         return;
     }
-    r = csn_model_ask(i->model, prompt.data, prompt.len, &out);
+    r = csn_model_ask(i->model, false, prompt.data, prompt.len, &out);
     if (r == CSN_ASK_SKIPPED)
         csn_budget_give_back(i->budget, 1);
     if (r == CSN_ASK_OK)
@@ -102,7 +102,7 @@ static void *ask_some(void *user)
         csn_auto(buf) csn_buf prompt = CSN_BUF_INIT_MAX((size_t) 128 << 20);
 
         put_prompt(csn_json_at(b->prompts, at), b->context, &prompt);
-        b->results[at] = csn_model_ask(b->i->model, prompt.data, prompt.len, &b->outs[at]);
+        b->results[at] = csn_model_ask(b->i->model, false, prompt.data, prompt.len, &b->outs[at]);
         if (b->results[at] == CSN_ASK_SKIPPED)
             csn_budget_give_back(b->i->budget, 1);
     }

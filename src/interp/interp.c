@@ -191,6 +191,7 @@ static void fill_defaults(csn_interp_options *o)
     o->max_recursion_depth = (int) or_default(o->max_recursion_depth, 2);
     o->delegate_max_iterations = o->delegate_max_iterations > 0 ? o->delegate_max_iterations : 8;
     o->rlm_max_iterations = o->rlm_max_iterations > 0 ? o->rlm_max_iterations : 30;
+    o->delegate_max_calls = o->delegate_max_calls > 0 ? o->delegate_max_calls : 8;
     child_s = child_s > 0 ? child_s : 300;
     o->delegate_execution_timeout_s =
         child_s < o->execute_timeout_s ? child_s : o->execute_timeout_s;
@@ -216,10 +217,12 @@ static int keep_options(csn_interp *i, csn_error *err)
 {
     const char **const texts[] = { &i->o.name,           &i->o.image,   &i->o.snapshot,
                                    &i->o.volume_subpath, &i->o.llm_url, &i->o.llm_model,
-                                   &i->o.llm_cmd,        &i->o.profile };
+                                   &i->o.llm_cmd,        &i->o.profile, &i->o.session_id };
     int r;
 
     fill_defaults(&i->o);
+    if (i->o.session_id && !csn_is_name(i->o.session_id))
+        return csn_fail(err, CSN_E_INVALID, "'%s' is no session id", i->o.session_id);
     r = check_words(&i->o, err);
     if (r < 0)
         return r;
@@ -245,7 +248,8 @@ static void on_engine(csn_source *src, uint32_t events, void *user)
 
     (void) src;
     (void) events;
-    if (csn_engine_dispatch(i->engine, 0, NULL) == CSN_E_CANCELLED)
+    (void) csn_engine_dispatch(i->engine, 0, NULL); /* what failed is told to who asked for it */
+    if (csn_engine_take_interrupt(i->engine))
         csn_interp_cancel(i);
 }
 
@@ -269,7 +273,7 @@ static csn_interp *alloc_interp(csn_engine *engine, const csn_interp_options *op
     i->engine = engine;
     i->o = *opts;
     i->in = (csn_frame_in) CSN_FRAME_IN_INIT(most);
-    i->outputs_json = i->context_json = (csn_buf) CSN_BUF_INIT;
+    i->outputs_json = i->context_json = i->children_json = (csn_buf) CSN_BUF_INIT;
     i->channel_fd = i->out_fd[0] = i->out_fd[1] = i->lock_fd = -1;
     csn_list_init(&i->out);
     csn_list_init(&i->jobs);
@@ -277,7 +281,7 @@ static csn_interp *alloc_interp(csn_engine *engine, const csn_interp_options *op
     csn_list_init(&i->calls);
     csn_list_init(&i->evidence);
     csn_list_init(&i->errands);
-    i->thread = pthread_self();
+    atomic_store(&i->thread, pthread_self());
     pthread_mutex_init(&i->mutex, NULL);
     pthread_cond_init(&i->idle, NULL);
     (void) csn_random(&i->next_id,
@@ -344,6 +348,7 @@ csn_interp *csn_interp_free(csn_interp *i)
     csn_calls_wait_threads(i);
     free_tools(i);
     csn_evidence_free(i);
+    csn_history_free(i);
     if (i->owns_model)
         csn_model_free(i->model);
     i->engine_source = csn_source_remove(i->engine_source);
@@ -352,6 +357,7 @@ csn_interp *csn_interp_free(csn_interp *i)
     csn_sources_done(&i->in_place);
     csn_buf_free(&i->outputs_json);
     csn_buf_free(&i->context_json);
+    csn_buf_free(&i->children_json);
     csn_buf_free(&i->in.data);
     free(i->workspace);
     free(i->remembered_box);
@@ -372,11 +378,12 @@ int csn_interp_turn(csn_interp *i, int64_t deadline_ns)
 {
     int r;
 
-    i->thread = pthread_self();
+    atomic_store(&i->thread, pthread_self());
     r = csn_loop_run_once(i->loop, deadline_ns);
 
     if (csn_loop_woken(i->loop) || r >= 0)
         csn_calls_collect(i);
+    csn_jobs_revive(i);
     return r < 0 ? csn_fail_sys(NULL, r, "wait") : CSN_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "frame.h"
 #include "model.h"
 #include "result.h"
@@ -21,7 +22,7 @@
 #define CSN_MEMORY_ROOT "/home/daytona/memory"
 #define CSN_WORK_ROOT   "/home/daytona/workspace"
 
-enum { CSN_GRACE_MS = 2000, CSN_MAX_CALLS = 64, CSN_MAX_QUEUE = 256 };
+enum { CSN_GRACE_MS = 2000, CSN_MAX_CALLS = 64, CSN_MAX_CHILDREN_TOLD = 100, CSN_MAX_TURNS = 200 };
 
 /* What a session is made from; two that are equal can share one. */
 typedef struct csn_sources {
@@ -102,9 +103,10 @@ struct csn_interp {
     int64_t remembered_process;
     char *remembered_volume;
     int64_t ms_create, ms_clone, ms_context,
-        ms_driver; /* how long the steps of the last start took */
-    bool has_slot; /* counts among the sandboxes alive at once */
-    int lock_fd;   /* of a kept session: one program at a time */
+        ms_driver;    /* how long the steps of the last start took */
+    bool has_slot;    /* counts among the sandboxes alive at once */
+    bool borrows_box; /* it is the parent's: only the interpreter process is ours to end */
+    int lock_fd;      /* of a kept session: one program at a time */
 
     csn_process *process;
     csn_watch *watch;
@@ -114,8 +116,14 @@ struct csn_interp {
     csn_list out; /* csn_frame_out */
     int64_t epoch;
     bool is_ready, was_lost, tools_changed;
+    bool is_ensuring; /* its session is being looked for */
     int64_t busy_id; /* of an execute that another client left behind */
     int probed;      /* answer to the last probe; 2: none yet */
+
+    char *turns[CSN_MAX_TURNS]; /* JSON objects, the newest last; only with a session_id */
+    size_t n_turns;
+    char history_since[CSN_ISO8601_SIZE];
+    bool has_history, is_history_changed;
 
     csn_list jobs; /* the first runs once it was sent */
     csn_job *running;
@@ -129,8 +137,13 @@ struct csn_interp {
     pthread_cond_t idle;
     unsigned n_threads;
     csn_list errands;
-    pthread_t thread; /* the one that runs the loop */
+    _Atomic(pthread_t) thread; /* the one that runs the loop */
     csn_list evidence;
+
+    size_t n_delegated; /* by the host, since the last execute */
+    /* what became of them: JSON objects with commas between; under the mutex */
+    csn_buf children_json;
+    size_t n_children;
 
     csn_model *model; /* a child's is its parent's */
     bool owns_model;
@@ -154,15 +167,33 @@ void csn_note_failure(csn_interp *i, const char *category, const char *phase);
 int csn_session_ensure(csn_interp *i, csn_error *err);
 void csn_session_drop(csn_interp *i, bool delete_box);
 int csn_session_lock(csn_interp *i, csn_error *err);
+/* What another session has in place, for one that gets a copy of its box or the box itself; on the other's thread. */
+int csn_session_take(csn_interp *i, const csn_interp *from, csn_error *err);
+/* Then the box, which is taken. Starts the interpreter. */
+int csn_session_adopt(csn_interp *i, csn_sandbox *box, csn_error *err);
 
 /* slots.c: how many sandboxes this program may have alive at once. Waits up to a minute. */
 int csn_slot_take(csn_interp *i, csn_error *err);
 void csn_slot_give_back(csn_interp *i);
 
+/* history.c: what was executed, kept on the volume; all are best effort */
+void csn_history_load(csn_interp *i);
+void csn_history_note(csn_interp *i, const csn_job *job);
+void csn_history_save(csn_interp *i);
+void csn_history_free(csn_interp *i);
+
 /* sources.c */
 char *csn_workspace_of(const char *repo_url); /* malloc()ed path */
 int csn_stage_repo(csn_interp *i, csn_error *err);
 int csn_stage_context(csn_interp *i, csn_error *err);
+
+/* documents.c: the texts of documents, told inside the sandbox */
+const char *csn_documents_program(void); /* Python source */
+bool csn_is_document(const char *name);
+/* Writes PATH.extracted.txt beside each of `paths` (inside, NULL at the end). For each that has no text: fn. */
+int csn_documents_extract(csn_sandbox *box, const char *const *paths,
+                          void (*fn)(const char *path, const char *why, void *user), void *user,
+                          csn_error *err);
 
 /* worker.c */
 int csn_worker_start(csn_interp *i, csn_error *err);
@@ -175,6 +206,8 @@ void csn_worker_drain(csn_interp *i); /* what the pipes hold now */
 
 /* execute.c */
 void csn_jobs_next(csn_interp *i);
+void csn_jobs_revive(csn_interp *i);        /* those whose process is gone get another */
+void csn_jobs_cancel_queued(csn_interp *i); /* all but the running one */
 void csn_job_take_output(csn_interp *i, int stream, const char *data, size_t len);
 int csn_job_final(csn_interp *i, const csn_json *frame);
 int csn_job_done(csn_interp *i, const csn_json *frame);

@@ -18,7 +18,7 @@
 #include "base/utf8.h"
 #include "interp.h"
 
-enum { ANSWER_MAX = 16 << 20, REASON_CHARS = 1000, MAX_TOKENS = 4096 };
+enum { ANSWER_MAX = 16 << 20, REASON_CHARS = 1000, KEY_MIN = 6, MAX_TOKENS = 4096, PLAN_TOKENS = 64000 };
 
 extern char **environ;
 
@@ -30,33 +30,51 @@ static int copy(const char *text, char **ret)
     return text && *text && !*ret ? -ENOMEM : 0;
 }
 
+/* Without settings from files there is still the environment. */
+static const char *setting(const csn_config *c, const char *key)
+{
+    const char *value = c ? csn_config_get(c, key) : getenv(key);
+
+    return value && *value ? value : NULL;
+}
+
 static const char *first_of(const csn_config *c, const char *a, const char *b)
 {
-    const char *value = csn_config_get(c, a);
+    const char *value = setting(c, a);
 
-    return value ? value : csn_config_get(c, b);
+    return value ? value : setting(c, b);
+}
+
+/* A bad value is as good as none. */
+static int64_t tokens_of(const csn_config *c, const char *key, int64_t def)
+{
+    const char *text = setting(c, key);
+    uint64_t n;
+
+    return text && csn_parse_u64(csn_str_of(text), &n) == 0 && n > 0 && n < 1000000 ? (int64_t) n
+                                                                                    : def;
+}
+
+/* The provider's prefix is for routers, not for the endpoint. */
+static const char *plain_name(const char *name)
+{
+    return name && csn_starts_with(name, "openai/") ? name + 7 : name;
 }
 
 static int fill(csn_model *m, const csn_interp_options *o, const csn_config *c)
 {
-    const char *url = o->llm_url ? o->llm_url : csn_config_get(c, "DSPY_LM_API_BASE");
-    const char *name = o->llm_model ? o->llm_model : csn_config_get(c, "DSPY_LM_MODEL");
-    const char *tokens = csn_config_get(c, "FLEET_RLM_LLM_QUERY_MAX_TOKENS");
-    uint64_t n;
+    const char *url = o->llm_url ? o->llm_url : setting(c, "DSPY_LM_API_BASE");
+    const char *name = o->llm_model ? o->llm_model : setting(c, "DSPY_LM_MODEL");
+    const char *small = o->llm_model ? NULL : setting(c, "DSPY_LM_SMALL_MODEL");
 
     m->fn = o->llm;
     m->user = o->user_data;
     m->timeout_s = o->llm_call_timeout_s;
-    m->max_tokens = tokens && csn_parse_u64(csn_str_of(tokens), &n) == 0 && n > 0 && n < 1000000
-                        ? (int64_t) n
-                        : MAX_TOKENS;
-    if (name &&
-        csn_starts_with(name,
-                        "openai/")) /* the provider's prefix is for routers, not for the endpoint */
-        name += 7;
+    m->max_tokens = tokens_of(c, "FLEET_RLM_LLM_QUERY_MAX_TOKENS", MAX_TOKENS);
+    m->plan_tokens = tokens_of(c, "DSPY_LM_MAX_TOKENS", PLAN_TOKENS);
     m->helper = csn_libexec("caisson-llm");
-    return m->helper && copy(url, &m->url) == 0 && copy(name, &m->name) == 0 &&
-                   copy(o->llm_cmd, &m->command) == 0 &&
+    return m->helper && copy(url, &m->url) == 0 && copy(plain_name(name), &m->name) == 0 &&
+                   copy(plain_name(small), &m->small) == 0 && copy(o->llm_cmd, &m->command) == 0 &&
                    copy(first_of(c, "DSPY_LLM_API_KEY", "DSPY_LM_API_KEY"), &m->key) == 0
                ? 0
                : -ENOMEM;
@@ -93,26 +111,37 @@ csn_model *csn_model_free(csn_model *m)
     free(m->key);
     free(m->url);
     free(m->name);
+    free(m->small);
     free(m->command);
     free(m->helper);
     free(m);
     return NULL;
 }
 
-bool csn_model_is_there(const csn_model *m)
-{
-    return m->fn || m->command || m->url;
-}
-
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
-/* Redacted and cut, as a provider's words may be long and may quote our key. */
-static int fail(csn_buf *out, const char *text)
+/* Our own key is no secret by its looks alone. */
+static void put_without_key(const csn_model *m, const char *text, csn_buf *out)
 {
-    csn_auto(buf) csn_buf safe = CSN_BUF_INIT;
+    size_t len = m->key ? strlen(m->key) : 0;
+    const char *found;
+
+    for (; len >= KEY_MIN && (found = strstr(text, m->key)); text = found + len) {
+        csn_buf_append(out, text, (size_t) (found - text));
+        csn_buf_puts(out, "[REDACTED]");
+    }
+    csn_buf_puts(out, text);
+}
+
+/* Redacted and cut, as a provider's words may be long and may quote our key. */
+static int fail(const csn_model *m, csn_buf *out, const char *text)
+{
+    csn_auto(buf) csn_buf plain = CSN_BUF_INIT_MAX(1 << 20);
+    csn_auto(buf) csn_buf safe = CSN_BUF_INIT_MAX(2 << 20);
     size_t at = 0, n = 0;
 
-    csn_redact(text, &safe);
+    put_without_key(m, text, &plain);
+    csn_redact(plain.data, &safe);
     while (at < safe.len && n++ < REASON_CHARS) {
         unsigned c;
         int step = csn_utf8_next(safe.data + at, safe.len - at, &c);
@@ -136,7 +165,15 @@ static int deny(csn_model *m, csn_buf *out, const char *text)
 {
     atomic_store(&m->is_denied, true);
     csn_buf_puts(out, "LLM authentication failed: ");
-    return fail(out, text);
+    return fail(m, out, text);
+}
+
+/* Commands and functions say in words what an endpoint says by its status. */
+static int fail_in_words(csn_model *m, csn_buf *out, const char *text)
+{
+    bool is_denied = strcasestr(text, "unauthorized") || strcasestr(text, "HTTP 401");
+
+    return is_denied ? deny(m, out, text) : fail(m, out, text);
 }
 
 static int ask_function(csn_model *m, const char *prompt, size_t len, csn_buf *out)
@@ -151,7 +188,7 @@ static int ask_function(csn_model *m, const char *prompt, size_t len, csn_buf *o
     if (r == CSN_E_DENIED)
         return deny(m, out, err.message);
     if (r < 0 || !text)
-        return fail(out, err.message[0] ? err.message : "the model gave no answer");
+        return fail_in_words(m, out, err.message[0] ? err.message : "the model gave no answer");
     csn_utf8_lossy(NULL, text, strlen(text), out);
     return CSN_ASK_OK;
 }
@@ -168,21 +205,22 @@ static int ask_command(csn_model *m, const char *prompt, size_t len, csn_buf *ou
     if (r == -ETIMEDOUT)
         return fail_timeout(m, out);
     if (r < 0)
-        return fail(out, csn_strerror(r));
+        return fail(m, out, csn_strerror(r));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return fail(out, said.len ? said.data : "the model's command failed");
+        return fail_in_words(m, out, said.len ? said.data : "the model's command failed");
     csn_utf8_lossy(NULL, answer.data, answer.len, out);
     return CSN_ASK_OK;
 }
 
-static void put_request(const csn_model *m, const char *prompt, size_t len, csn_buf *out)
+static void put_request(const csn_model *m, bool is_root, const char *prompt, size_t len,
+                        csn_buf *out)
 {
     csn_jw w = CSN_JW_INIT(out, false);
 
     csn_jw_begin_object(&w);
     csn_jw_kstr(&w, "url", m->url);
-    csn_jw_kstr(&w, "model", m->name);
-    csn_jw_kint(&w, "max_tokens", m->max_tokens);
+    csn_jw_kstr(&w, "model", is_root || !m->small ? m->name : m->small);
+    csn_jw_kint(&w, "max_tokens", is_root ? m->plan_tokens : m->max_tokens);
     csn_jw_kint(&w, "timeout_ms", m->timeout_s * 1000);
     csn_jw_key(&w, "prompt");
     csn_jw_string(&w, prompt, len);
@@ -217,7 +255,7 @@ static int run_helper(csn_model *m, const csn_buf *request, csn_buf *answer)
     return r;
 }
 
-static int ask_url(csn_model *m, const char *prompt, size_t len, csn_buf *out)
+static int ask_url(csn_model *m, bool is_root, const char *prompt, size_t len, csn_buf *out)
 {
     csn_auto(buf) csn_buf request = CSN_BUF_INIT_MAX((size_t) 256 << 20);
     csn_auto(buf) csn_buf answer = CSN_BUF_INIT_MAX(ANSWER_MAX);
@@ -225,14 +263,14 @@ static int ask_url(csn_model *m, const char *prompt, size_t len, csn_buf *out)
     const char *kind;
     int r;
 
-    put_request(m, prompt, len, &request);
+    put_request(m, is_root, prompt, len, &request);
     r = request.error < 0 ? request.error : run_helper(m, &request, &answer);
     if (r == -ETIMEDOUT)
         return fail_timeout(m, out);
     if (r == 0)
         r = csn_json_parse(answer.data, answer.len, &doc, NULL);
     if (r < 0)
-        return fail(out,
+        return fail(m, out,
                     r == -ENOENT ? "the helper caisson-llm is not installed" : csn_strerror(r));
     kind = csn_json_get_str(doc, "kind", "");
     if (csn_streq(kind, "timeout"))
@@ -240,13 +278,13 @@ static int ask_url(csn_model *m, const char *prompt, size_t len, csn_buf *out)
     if (csn_streq(kind, "auth"))
         return deny(m, out, csn_json_get_str(doc, "error", "unauthorized"));
     if (*kind)
-        return fail(out, csn_json_get_str(doc, "error", "the model's endpoint failed"));
+        return fail(m, out, csn_json_get_str(doc, "error", "the model's endpoint failed"));
     csn_buf_append(out, csn_json_get_str(doc, "text", ""),
                    csn_json_str_len(csn_json_get(doc, "text")));
     return CSN_ASK_OK;
 }
 
-int csn_model_ask(csn_model *m, const char *prompt, size_t len, csn_buf *out)
+int csn_model_ask(csn_model *m, bool is_root, const char *prompt, size_t len, csn_buf *out)
 {
     if (atomic_load(&m->is_denied)) {
         csn_buf_puts(
@@ -260,7 +298,7 @@ int csn_model_ask(csn_model *m, const char *prompt, size_t len, csn_buf *out)
     if (m->command)
         return ask_command(m, prompt, len, out);
     if (m->url)
-        return ask_url(m, prompt, len, out);
+        return ask_url(m, is_root, prompt, len, out);
     csn_buf_puts(
         out,
         "No language model is configured. Set DSPY_LM_MODEL, DSPY_LM_API_BASE and DSPY_LLM_API_KEY, or give "

@@ -14,8 +14,9 @@ typedef struct csn_model {
     csn_llm_fn fn;
     void *user;
     char *url, *name, *key, *command; /* ours; the key is never shown */
+    char *small;                      /* the delegates' model; NULL: the same */
     char *helper;                     /* path of caisson-llm */
-    int64_t max_tokens;
+    int64_t max_tokens, plan_tokens; /* of an answer to code, and to the root's own loop */
     int64_t timeout_s;
     atomic_bool is_denied; /* the credentials were refused once: nobody asks again */
     atomic_bool is_closing;
@@ -23,7 +24,6 @@ typedef struct csn_model {
 
 int csn_model_new(const csn_interp_options *o, csn_model **ret_model, csn_error *err);
 csn_model *csn_model_free(csn_model *model);
-bool csn_model_is_there(const csn_model *model);
 
 enum {
     CSN_ASK_OK = 0,
@@ -31,8 +31,8 @@ enum {
     CSN_ASK_SKIPPED = -2 /* not asked: give the charge back */
 };
 
-/* One question; the answer, or the words of the failure (redacted, at most 1000 characters), is appended to `out`. */
-int csn_model_ask(csn_model *model, const char *prompt, size_t len, csn_buf *out);
+/* One question, of the root's loop itself or of a delegate (code, children); the answer, or the words of the failure (redacted, at most 1000 characters), is appended to `out`. */
+int csn_model_ask(csn_model *model, bool is_root, const char *prompt, size_t len, csn_buf *out);
 
 /* Semantic calls. A child's counts against its lease and against every parent's. */
 typedef struct csn_budget {

@@ -71,7 +71,9 @@ int csn_result_take_final(csn_exec_result *r, const csn_json *fields)
 {
     size_t n = csn_json_count(fields);
 
-    if (csn_json_type_of(fields) != CSN_JSON_ARRAY || r->flags & CSN_RESULT_HAS_FINAL)
+    if (r->flags & CSN_RESULT_HAS_FINAL)
+        return 0; /* the first one counts */
+    if (csn_json_type_of(fields) != CSN_JSON_ARRAY)
         return -EBADMSG;
     r->fields = csn_calloc(n ? n : 1, sizeof(*r->fields));
     if (!r->fields)

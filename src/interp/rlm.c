@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/fault.h"
@@ -57,6 +58,28 @@ static void put_task(csn_buf *out, const char *task, const char *context, const 
     csn_buf_printf(out, "\nTask: %s\n", task);
 }
 
+static bool is_python(csn_str name)
+{
+    static const char *const names[] = { "python", "py", "python3" };
+
+    for (size_t k = 0; k < CSN_COUNT(names); k++)
+        if (name.len == strlen(names[k]) && strncasecmp(name.data, names[k], name.len) == 0)
+            return true;
+    return false;
+}
+
+/* The next line that begins with a fence, since one may also stand in a string of the code; else any fence. */
+static const char *closing_fence(const char *body)
+{
+    for (const char *at = strchr(body, '\n'); at; at = strchr(at + 1, '\n')) {
+        const char *first = at + 1 + strspn(at + 1, " \t");
+
+        if (csn_starts_with(first, "```"))
+            return at;
+    }
+    return strstr(body, "```");
+}
+
 /* The code in an answer: one fenced block, or all of it. False: the fence names another language. */
 static bool take_code(const csn_buf *answer, csn_buf *code, csn_buf *wrong)
 {
@@ -71,14 +94,13 @@ static bool take_code(const csn_buf *answer, csn_buf *code, csn_buf *wrong)
     fence += 3;
     n = strcspn(fence, "\r\n");
     csn_str lang = csn_str_trim(csn_str_n(fence, n));
-    if (lang.len && !csn_str_is(lang, "python") && !csn_str_is(lang, "py") &&
-        !csn_str_is(lang, "python3") && !csn_str_is(lang, "Python")) {
+    if (lang.len && !is_python(lang)) {
         csn_buf_printf(wrong, "The code block is labelled '%.*s'; write Python.", (int) lang.len,
                        lang.data);
         return false;
     }
     body = fence + n;
-    end = strstr(body, "```");
+    end = closing_fence(body);
     csn_buf_append(code, body, end ? (size_t) (end - body) : strlen(body));
     return true;
 }
@@ -165,7 +187,7 @@ static int run_code(struct loop *l, csn_error *err)
 
 static int ask(struct loop *l, csn_buf *answer, csn_error *err)
 {
-    int r = csn_model_ask(l->i->model, l->prompt.data, l->prompt.len, answer);
+    int r = csn_model_ask(l->i->model, l->i->depth == 0, l->prompt.data, l->prompt.len, answer);
 
     l->result.planner_calls++;
     return r < 0 ? csn_fail(err, CSN_E_SYSTEM, "%s", answer->data) : CSN_OK;

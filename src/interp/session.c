@@ -67,12 +67,15 @@ static void forget_lock_file(csn_interp *i)
 void csn_session_drop(csn_interp *i, bool delete_box)
 {
     csn_calls_abandon(i);
+    if (i->borrows_box && i->process)
+        (void) csn_process_signal(i->process, SIGKILL, 1, NULL); /* dead already is fine */
     csn_worker_drop(i);
-    if (i->box && delete_box) {
+    if (i->box && delete_box && !i->borrows_box) {
         (void) csn_sandbox_delete(i->box, NULL); /* the sweep takes what stays */
         forget_lock_file(i);
     }
     i->box = csn_sandbox_free(i->box);
+    i->borrows_box = false;
     csn_slot_give_back(i);
     csn_close(&i->lock_fd);
     if (delete_box)
@@ -104,6 +107,7 @@ static void forget(csn_interp *i)
 
 static void end_running(csn_interp *i)
 {
+    csn_jobs_cancel_queued(i);
     if (!i->running)
         return;
     csn_interp_cancel(i);
@@ -129,6 +133,7 @@ int csn_interp_shutdown(csn_interp *i, csn_error *err)
     i->is_expired = false;
     if (!i->box)
         return CSN_OK;
+    csn_history_save(i);
     if (!i->o.is_kept) {
         csn_session_drop(i, true);
         forget(i);
@@ -200,6 +205,7 @@ static int create_box(csn_interp *i, csn_error *err)
     o.network = i->o.has_network ? CSN_NET_OUTBOUND : CSN_NET_NONE;
     o.is_detached = i->o.is_kept;
     o.is_ephemeral = !i->o.is_kept;
+    o.is_shared = !i->o.is_kept; /* children come in through the same door */
     o.memory_bytes = i->o.memory_bytes;
     o.cpu_milli = i->o.cpu_milli;
     o.disk_bytes = i->o.disk_bytes;
@@ -287,7 +293,31 @@ static int create(csn_interp *i, const char *transition, csn_error *err)
         return r;
     }
     i->transition = transition;
+    csn_history_load(i);
     return CSN_OK;
+}
+
+int csn_session_take(csn_interp *i, const csn_interp *from, csn_error *err)
+{
+    int r = csn_sources_set(&i->in_place, from->in_place.repo_url, from->in_place.repo_ref,
+                            (const char *const *) from->in_place.context_paths,
+                            from->in_place.volume_name);
+
+    free(i->workspace);
+    i->workspace = from->workspace ? csn_strdup(from->workspace) : csn_workspace_of(NULL);
+    csn_buf_clear(&i->context_json);
+    if (r == 0)
+        r = csn_buf_append(&i->context_json, from->context_json.data, from->context_json.len);
+    return r < 0 || !i->workspace ? csn_fail_sys(err, -ENOMEM, "take over a sandbox") : CSN_OK;
+}
+
+int csn_session_adopt(csn_interp *i, csn_sandbox *box, csn_error *err)
+{
+    i->box = box;
+    i->expires_ns =
+        i->o.timeout_s > 0 ? csn_deadline_in_ms(i->o.timeout_s * 1000) : CSN_NO_DEADLINE;
+    i->transition = "created";
+    return csn_worker_start(i, err);
 }
 
 /* ---- finding again ---------------------------------------------------------------------------------------------- */
@@ -330,10 +360,12 @@ static int resume(csn_interp *i, csn_error *err)
         if (r >= 0)
             r = csn_worker_start(i, err);
     }
-    if (r < 0)
+    if (r < 0) {
         csn_session_drop(i, false);
-    else
-        i->transition = "resumed";
+        return r;
+    }
+    i->transition = "resumed";
+    csn_history_load(i);
     return r;
 }
 
@@ -408,7 +440,7 @@ static int use_remembered(csn_interp *i, csn_error *err)
     return recreate(i, true, err);
 }
 
-int csn_session_ensure(csn_interp *i, csn_error *err)
+static int ensure(csn_interp *i, csn_error *err)
 {
     if (i->is_expired || (i->box && csn_deadline_passed(i->expires_ns)))
         return expired(i, err);
@@ -419,6 +451,17 @@ int csn_session_ensure(csn_interp *i, csn_error *err)
     if (i->remembered_box)
         return use_remembered(i, err);
     return create(i, "created", err);
+}
+
+int csn_session_ensure(csn_interp *i, csn_error *err)
+{
+    bool was_ensuring = i->is_ensuring;
+    int r;
+
+    i->is_ensuring = true; /* starting turns the loop, and must not begin anew there */
+    r = ensure(i, err);
+    i->is_ensuring = was_ensuring;
+    return r;
 }
 
 int csn_interp_start(csn_interp *i, csn_error *err)

@@ -68,30 +68,60 @@ static const char *local_path(const char *url)
                                                                                          : NULL;
 }
 
-static int git(const char *const *args, int64_t deadline_ns, csn_error *err)
+/* Ours, without what would point git at another repository; it asks nobody, and fetches nothing that is missing, for the
+ * repository's own settings would say by which command. */
+static const char **git_environment(void)
 {
-    static const char *const fixed[] = { "git",
-                                         "-c",
-                                         "core.fsmonitor=false",
-                                         "-c",
-                                         "core.hooksPath=/dev/null",
-                                         "-c",
-                                         "safe.directory=*",
-                                         "-c",
-                                         "protocol.ext.allow=never" };
-    const char *argv[32];
+    static const char *const ours[] = { "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0" };
+    static const char *const kept[] = { "GIT_SSH", "GIT_SSL_", "GIT_ASKPASS=", "GIT_PROXY_" };
+    size_t n_all = 0, n = 0;
+    const char **env;
+
+    while (environ[n_all])
+        n_all++;
+    env = csn_calloc(n_all + CSN_COUNT(ours) + 1, sizeof(*env));
+    for (size_t k = 0; env && k < n_all; k++) {
+        bool is_kept = !csn_starts_with(environ[k], "GIT_");
+
+        for (size_t at = 0; at < CSN_COUNT(kept); at++)
+            is_kept |= csn_starts_with(environ[k], kept[at]);
+        if (is_kept)
+            env[n++] = environ[k];
+    }
+    for (size_t k = 0; env && k < CSN_COUNT(ours); k++)
+        env[n++] = ours[k];
+    return env;
+}
+
+/* A repository's own settings name commands in many places, so everything that could run one is off; only a clone talks
+ * to others, by protocols that are known. */
+static int git(bool may_connect, const char *const *args, int64_t deadline_ns, csn_error *err)
+{
+    static const char *const fixed[] = { "git", "-c", "core.fsmonitor=false",
+                                         "-c",  "core.hooksPath=/dev/null",
+                                         "-c",  "safe.directory=*",
+                                         "-c",  "protocol.allow=never" };
+    static const char *const protocols[] = { "-c", "protocol.https.allow=always",
+                                             "-c", "protocol.http.allow=always",
+                                             "-c", "protocol.ssh.allow=always",
+                                             "-c", "protocol.git.allow=always" };
+    csn_auto(mem) const char **env = git_environment();
+    const char *argv[40];
     csn_auto(buf) csn_buf out = CSN_BUF_INIT_MAX(64 << 10);
     csn_auto(buf) csn_buf said = CSN_BUF_INIT_MAX(64 << 10);
     size_t n = 0;
     int status, r;
 
+    if (!env)
+        return csn_fail_sys(err, -ENOMEM, "Daytona repo clone failure: git");
     for (; n < CSN_COUNT(fixed); n++)
         argv[n] = fixed[n];
+    for (size_t k = 0; may_connect && k < CSN_COUNT(protocols); k++)
+        argv[n++] = protocols[k];
     while (*args && n + 1 < CSN_COUNT(argv))
         argv[n++] = *args++;
     argv[n] = NULL;
-    r = csn_host_run(argv, (const char *const *) environ, NULL, 0, deadline_ns, NULL, &out, &said,
-                     &status);
+    r = csn_host_run(argv, env, NULL, 0, deadline_ns, NULL, &out, &said, &status);
     if (r < 0)
         return csn_fail_sys(err, r, "Daytona repo clone failure: git");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
@@ -121,14 +151,14 @@ static int make_bundle(csn_interp *i, const char *dir, const char *bundle, csn_e
         const char *const args[] = { "clone",     "-q", "--mirror", "--", i->in_place.repo_url,
                                      mirror.data, NULL };
 
-        r = git(args, deadline, err);
+        r = git(true, args, deadline, err);
         path = mirror.data;
     }
     if (r >= 0) {
         const char *const args[] = { "-C",   path,   "bundle",     "create", "-q",
                                      bundle, "HEAD", "--branches", "--tags", NULL };
 
-        r = git(args, deadline, err);
+        r = git(false, args, deadline, err);
     }
     return r;
 }
@@ -241,7 +271,9 @@ struct staging {
     csn_buf to; /* path inside, grows and shrinks with the walk */
     csn_jw warnings;
     csn_buf warning_text;
-    size_t n_files, n_skipped, root_len;
+    size_t n_files, n_skipped, n_texts, root_len;
+    char **documents; /* paths inside whose text is to be told; NULL at the end, or NULL */
+    size_t n_documents;
     csn_error *err;
 };
 
@@ -252,6 +284,46 @@ static void skip(struct staging *s, const char *why)
     csn_buf_printf(&line, "Skipped %s: %s", s->to.data + s->root_len + 1, why);
     csn_jw_string(&s->warnings, line.data, line.len);
     s->n_skipped++;
+}
+
+static int note_document(struct staging *s)
+{
+    char **grown = csn_realloc_array(s->documents, s->n_documents + 2, sizeof(*grown));
+
+    if (!grown)
+        return -ENOMEM;
+    s->documents = grown;
+    grown[s->n_documents] = csn_strdup(s->to.data);
+    grown[s->n_documents + 1] = NULL;
+    return grown[s->n_documents++] ? 0 : -ENOMEM;
+}
+
+static void on_textless(const char *path, const char *why, void *user)
+{
+    struct staging *s = user;
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+
+    csn_buf_printf(&line, "Skipped %s: %s", path + s->root_len + 1, why);
+    csn_jw_string(&s->warnings, line.data, line.len);
+    s->n_texts--;
+}
+
+/* The text of each document beside it; the document itself was staged as it is. */
+static int extract_documents(struct staging *s, csn_error *err)
+{
+    s->n_texts = s->n_documents;
+    return s->n_documents ? csn_documents_extract(s->i->box, (const char *const *) s->documents,
+                                                  on_textless, s, err)
+                          : CSN_OK;
+}
+
+static void free_staging(struct staging *s)
+{
+    for (size_t k = 0; k < s->n_documents; k++)
+        free(s->documents[k]);
+    free(s->documents);
+    csn_buf_free(&s->to);
+    csn_buf_free(&s->warning_text);
 }
 
 static int put_file(struct staging *s, int dir_fd, const char *name)
@@ -267,7 +339,7 @@ static int put_file(struct staging *s, int dir_fd, const char *name)
     if (csn_file_put_fd(s->i->box, s->to.data, fd, 0644, &n, s->err) < 0)
         return -EIO;
     s->n_files++;
-    return 0;
+    return csn_is_document(name) && note_document(s) < 0 ? -EIO : 0;
 }
 
 static int put_dir(struct staging *s, int dir_fd, const char *name, unsigned depth)
@@ -352,7 +424,7 @@ static void put_source(struct staging *s, csn_jw *w, size_t number, bool is_dir,
                 is_dir                     ? "directory"
                 : dot && !strchr(dot, '/') ? dot + 1
                                            : "file");
-    csn_jw_kstr(w, "extraction_method", "copy");
+    csn_jw_kstr(w, "extraction_method", s->n_texts ? "text" : "copy");
     csn_jw_kint(w, "file_count", (int64_t) s->n_files);
     csn_jw_kint(w, "skipped_count", (int64_t) s->n_skipped);
     csn_jw_key(w, "warnings");
@@ -365,7 +437,7 @@ static int stage_one(csn_interp *i, const char *root, size_t number, const char 
 {
     csn_auto(mem) char *path = expand(given);
     struct staging s = { .i = i, .to = CSN_BUF_INIT, .warning_text = CSN_BUF_INIT, .err = err };
-    struct stat st;
+    struct stat st = { 0 };
     int r = CSN_OK, e = 0;
 
     s.warnings = (csn_jw) CSN_JW_INIT(&s.warning_text, false);
@@ -392,9 +464,10 @@ static int stage_one(csn_interp *i, const char *root, size_t number, const char 
         r = e == -EIO ? csn_fail_in(err, CSN_E_SYSTEM, "stage '%s'", given)
                       : csn_fail(err, CSN_E_DENIED, "Context path is not readable: %s", given);
     if (r == CSN_OK)
+        r = extract_documents(&s, err);
+    if (r == CSN_OK && path)
         put_source(&s, w, number, S_ISDIR(st.st_mode), path);
-    csn_buf_free(&s.to);
-    csn_buf_free(&s.warning_text);
+    free_staging(&s);
     return r;
 }
 

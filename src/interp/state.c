@@ -123,6 +123,20 @@ int csn_interp_import_state(csn_interp *i, const char *json, size_t len, csn_err
     return take_paths(i, d) < 0 ? csn_fail_sys(err, -ENOMEM, "import the session") : CSN_OK;
 }
 
+static void put_children(csn_interp *i, csn_jw *w)
+{
+    csn_auto(buf) csn_buf list = CSN_BUF_INIT;
+
+    pthread_mutex_lock(&i->mutex);
+    if (i->n_children) {
+        csn_buf_printf(&list, "[%s]", i->children_json.data);
+        csn_jw_kint(w, "child_count", (int64_t) i->n_children);
+        csn_jw_key(w, "children");
+        csn_jw_raw(w, list.data, list.len);
+    }
+    pthread_mutex_unlock(&i->mutex);
+}
+
 int csn_interp_metadata(csn_interp *i, char **ret_json, csn_error *err)
 {
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
@@ -145,6 +159,7 @@ int csn_interp_metadata(csn_interp *i, char **ret_json, csn_error *err)
         csn_jw_kstr(&w, "runtime_failure_category", i->failure_category);
     if (i->failure_phase)
         csn_jw_kstr(&w, "runtime_failure_phase", i->failure_phase);
+    put_children(i, &w);
     csn_jw_end_object(&w);
     return give(&out, ret_json, err);
 }

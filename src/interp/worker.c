@@ -268,7 +268,7 @@ static int open_streams(csn_interp *i, csn_error *err)
 static int start_once(csn_interp *i, csn_error *err)
 {
     const char *const argv[] = {
-        "python3", "-u", "-c", boot, (const char *) csn_driver_source, NULL
+        "python3", "-u", "-c", boot, (const char *) csn_driver_source, csn_documents_program(), NULL
     };
     csn_process_options o = { .size = sizeof(o),
                               .argv = argv,

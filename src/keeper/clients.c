@@ -231,7 +231,7 @@ static void on_connect(csn_source *src, uint32_t events, void *user)
     if (fd < 0 || !is_friend(fd) || k->n_clients >= CSN_CLIENTS_MAX || k->is_ending)
         return;
     if (csn_client_add(k, fd, false, NULL) == 0) {
-        fd = -1; /* taken */
+        (void) csn_take_fd(&fd); /* the client's now */
         csn_touch(k);
     }
 }

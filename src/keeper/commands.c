@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "serve.h"
+#include "wire/filereq.h"
 
 enum { TEXT_MAX = 4096 };
 
@@ -147,14 +148,36 @@ static int fail_link(csn_error *err, int r)
                : csn_fail_sys(err, r, "pass the command to init");
 }
 
+static bool is_writing(csn_unpack request)
+{
+    csn_filereq req;
+
+    if (csn_filereq_unpack(&request, &req) < 0)
+        return false; /* the worker will say so */
+    return (req.verb == CSN_FILEREQ_OPEN && (req.flags & CSN_OPEN_WRITE)) ||
+           req.verb == CSN_FILE_MKDIR || req.verb == CSN_FILE_REPLACE;
+}
+
+/* Commands that write too much are killed; a file worker is gone before anybody has counted, so it is not let in. */
+static int check_disk(csn_keeper *k, csn_unpack request, csn_error *err)
+{
+    if (k->disk_rung != CSN_DISK_WATCH || !csn_disk_is_full(k) || !is_writing(request))
+        return CSN_OK;
+    csn_watch_busy(k); /* it may have become emptier */
+    return csn_fail(err, CSN_E_LIMIT, "the sandbox's disk is full: %lld of %lld bytes",
+                    (long long) k->disk_bytes, (long long) k->plan.disk_bytes);
+}
+
 /* A file worker answers its client itself; nothing is remembered here. */
 static int spawn_files(csn_client *client, const csn_spawn *spawn, csn_msg *msg, csn_error *err)
 {
     const csn_init_spawn init = for_init(client->k, spawn, 0);
     const csn_started answer = { .process = 0 };
-    int r =
-        csn_link_spawn(client->k, &init, csn_msg_rest(msg, sizeof(*spawn)), msg->fds, msg->n_fds);
+    int r = check_disk(client->k, csn_msg_rest(msg, sizeof(*spawn)), err);
 
+    if (r != CSN_OK)
+        return r;
+    r = csn_link_spawn(client->k, &init, csn_msg_rest(msg, sizeof(*spawn)), msg->fds, msg->n_fds);
     if (r < 0)
         return fail_link(err, r);
     csn_watch_busy(client->k);
@@ -321,7 +344,7 @@ static void keep_ended(csn_command *cmd)
 
     csn_list_append(&k->ended, &cmd->link);
     if (++k->n_ended > CSN_ENDED_MAX) {
-        free_command(csn_list_entry(csn_list_first(&k->ended), csn_command, link));
+        free_command(csn_list_entry(k->ended.next, csn_command, link)); /* there is one: cmd at least */
         k->n_ended--;
     }
 }

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -20,15 +19,8 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "copy_file.h"
+#include "kern/dents.h"
 #include "remove.h"
-
-struct entry { /* linux_dirent64 */
-    uint64_t ino;
-    int64_t off;
-    uint16_t len;
-    uint8_t type;
-    char name[];
-};
 
 enum { NAMES_MAX = 256 << 20, DEPTH_MAX = 10000 };
 
@@ -165,18 +157,15 @@ static int copy_regular(struct copying *c, const struct level *l, const char *na
 
 static int list_names(struct level *l)
 {
-    _Alignas(struct entry) char buf[32 << 10];
-    long n;
+    csn_dents dents;
+    const char *name;
+    int r;
 
     l->names = (csn_buf) CSN_BUF_INIT_MAX(NAMES_MAX);
-    while ((n = syscall(SYS_getdents64, l->src, buf, sizeof(buf))) > 0)
-        for (long at = 0; at < n;) {
-            const struct entry *e = (const void *) (buf + at);
-            at += e->len;
-            if (strcmp(e->name, ".") != 0 && strcmp(e->name, "..") != 0)
-                (void) csn_buf_append(&l->names, e->name, strlen(e->name) + 1); /* sticky */
-        }
-    return n < 0 ? -errno : l->names.error;
+    csn_dents_begin(&dents, l->src);
+    while ((r = csn_dents_next(&dents, &name, NULL)) > 0)
+        (void) csn_buf_append(&l->names, name, strlen(name) + 1); /* sticky */
+    return r < 0 ? r : l->names.error;
 }
 
 static void free_level(struct level *l)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -78,6 +79,9 @@ static void remove_box(csn_keeper *k)
 {
     char path[128];
 
+    /* The lock that says we live is among what goes: until all is gone, a sweep must not take the rest for a left-over and
+     * remove it without the name, which only the record knew. Not to be had: a creator has it, who cleans up itself. */
+    (void) flock(k->box_fd, LOCK_EX | LOCK_NB);
     if (k->disk_rung == CSN_DISK_WATCH && k->userns_fd >= 0)
         (void) setns(k->userns_fd, CLONE_NEWUSER); /* else: what can't be removed is swept */
     (void) snprintf(path, sizeof(path), "boxes/%s", k->plan.id); /* fits */

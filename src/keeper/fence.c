@@ -7,21 +7,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "inside_impl.h"
 #include "keeper.h"
+#include "kern/dents.h"
 #include "kern/landlock.h"
-
-struct entry { /* linux_dirent64 */
-    uint64_t ino;
-    int64_t off;
-    uint16_t len;
-    uint8_t type;
-    char name[];
-};
 
 static const struct {
     const char *path;
@@ -55,30 +47,32 @@ static int allow(csn_landlock *rs, const char *path, unsigned rights)
     return csn_landlock_allow(rs, fd, rights);
 }
 
-static int allow_entry(csn_inside *in, csn_landlock *rs, const struct entry *e)
+static int allow_dir(csn_inside *in, csn_landlock *rs, const char *name)
 {
-    if (e->type != DT_DIR || e->name[0] == '.' || !strcmp(e->name, "proc") ||
-        !strcmp(e->name, "dev") || !strcmp(e->name, "sys"))
+    if (name[0] == '.' || !strcmp(name, "proc") || !strcmp(name, "dev") || !strcmp(name, "sys"))
         return 0;
-    if (!(in->plan.flags & CSN_PLAN_ROOT_INSIDE) && is_of_system(e->name))
+    if (!(in->plan.flags & CSN_PLAN_ROOT_INSIDE) && is_of_system(name))
         return 0;
-    return allow(rs, e->name, CSN_LANDLOCK_WRITE); /* the working directory is / */
+    return allow(rs, name, CSN_LANDLOCK_WRITE); /* the working directory is / */
 }
 
 static int allow_top(csn_inside *in, csn_landlock *rs)
 {
-    _Alignas(struct entry) char buf[4096];
     csn_auto(fd) int root = openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    long n = -1;
-    int r = root < 0 ? -errno : 0;
+    unsigned char type;
+    const char *name;
+    csn_dents dents;
+    int r;
 
-    while (r == 0 && (n = syscall(SYS_getdents64, root, buf, sizeof(buf))) > 0)
-        for (long at = 0; r == 0 && at < n;) {
-            const struct entry *e = (const void *) (buf + at);
-            r = allow_entry(in, rs, e);
-            at += e->len;
-        }
-    return r == 0 && n < 0 ? -errno : r;
+    if (root < 0)
+        return -errno;
+    csn_dents_begin(&dents, root);
+    while ((r = csn_dents_next(&dents, &name, &type)) > 0) {
+        r = type == DT_DIR ? allow_dir(in, rs, name) : 0;
+        if (r < 0)
+            break;
+    }
+    return r;
 }
 
 int csn_inside_landlock(csn_inside *in)

@@ -22,6 +22,7 @@
 #include "base/time.h"
 #include "inside_impl.h"
 #include "keeper.h"
+#include "kern/affinity.h"
 #include "kern/caps.h"
 #include "kern/missing.h"
 #include "kern/mount.h"
@@ -103,15 +104,13 @@ static void place_fd(csn_inside *in, uint32_t at, int fd)
 {
     if (at == 0)
         in->image_fd = fd;
-    else if (at == 1 && csn_dev_is_made)
-        in->dev_fd = fd;
     else
         in->trees[in->n_trees++] = fd;
 }
 
 static int receive_fds(csn_inside *in)
 {
-    uint32_t want = 1 + (csn_dev_is_made ? 1 : 0) + in->go.n_trees;
+    uint32_t want = 1 + in->go.n_trees;
 
     for (uint32_t at = 0; at < want;) {
         int fds[CSN_GO_FDS_MAX];
@@ -227,6 +226,8 @@ static int pivot(csn_inside *in)
 static int forbid_most(csn_inside *in)
 {
     in->limits_error = csn_userns_limits_zero(in->limits_fd, false);
+    if (in->limits_error == 0)
+        in->limits_error = csn_userns_limits_share(in->limits_fd);
     return 0;
 }
 
@@ -235,10 +236,27 @@ static int forbid_nesting(csn_inside *in)
     return in->limits_error < 0 ? in->limits_error : csn_userns_limits_zero(in->limits_fd, true);
 }
 
+static int hold_processors(csn_inside *in)
+{
+    return in->go.n_processors > 0 ? csn_affinity_hold(in->go.n_processors) : 0;
+}
+
+/* As it is now, on the host: the file is the same for all. */
+static uint64_t core_limit(const csn_inside *in)
+{
+    csn_auto(fd) int fd = openat(in->limits_fd, "../kernel/core_pattern", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char pattern[2] = "";
+
+    if (fd >= 0)
+        (void) csn_read(fd, pattern, 1); /* empty: no program */
+    return csn_rlimit_core(pattern);
+}
+
 static int set_rlimits(csn_inside *in)
 {
     const csn_plan *plan = &in->plan;
     csn_rlimits limits = {
+        .core_bytes = core_limit(in),
         .n_files = plan->open_files > 0 ? (uint64_t) plan->open_files : 0,
         /* Behind the cgroup, which tells when it refuses; and without one, what a bomb can make until the watch looks.
          * Counted in our own user namespace since Linux 5.14, so the caller's other processes don't matter. */
@@ -318,6 +336,10 @@ static int clear_descriptors(csn_inside *in)
 
 static int install_seccomp(csn_inside *in)
 {
+    int r = in->go.n_processors > 0 ? csn_affinity_lock() : 0;
+
+    if (r < 0)
+        return r;
     return csn_seccomp_install(
         in->plan.flags & CSN_PLAN_PTRACE ? CSN_SECCOMP_DEBUG : CSN_SECCOMP_DEFAULT, 0);
 }
@@ -369,6 +391,7 @@ static const struct inside_step {
     { "pivot root", pivot, 0 }, /* from here on the host's tree is out of reach */
     { "forbid nested namespaces", forbid_nesting,
       CSN_WALL_NO_NESTING }, /* cloning a mount needs one: not earlier */
+    { "hold to processors", hold_processors, 0 },
     { "set rlimits", set_rlimits, CSN_WALL_RLIMITS },
     { "apply landlock", csn_inside_landlock, CSN_WALL_LANDLOCK },
     { "set user and group", set_ids, 0 },

@@ -23,7 +23,7 @@ typedef struct csn_inside {
     int disk_fd;          /* the directory with {root,usr}/{upper,work} */
     int root_fd;          /* the new root */
     int nodes[CSN_NODES]; /* verified devices, detached; without privilege only */
-    int dev_fd;           /* with privilege: /dev as the keeper made it, detached */
+    int dev_fd;           /* with privilege: /dev as the keeper made it */
     int proc_fd, watch_proc_fd;
     int mask_error;   /* of the masks: whether it matters is said by the plan */
     int limits_fd;    /* /proc/sys/user, from before it became read-only */

@@ -47,7 +47,6 @@ struct csn_keeper {
     int place_fd; /* where boxes/ and ids/ are: run/ of the state directory for ephemeral ones */
     int listen_fd;
     int init_image_fd; /* sealed memfd */
-    int dev_fd;        /* the sandbox's /dev until it is handed over; with privilege */
     int control_fd;    /* to init */
     int setup_fd;      /* to the child while it builds */
     int init_pidfd, userns_fd, netns_fd;

@@ -110,6 +110,54 @@ int csn_cgroups_finish(csn_keeper *k, csn_error *err)
     return r < 0 ? csn_fail_sys(err, r, "finish the cgroups of sandbox '%s'", k->plan.id) : CSN_OK;
 }
 
+static uint32_t processors_of(int64_t cpu_milli)
+{
+    const int64_t max = 65536;
+    int64_t n = cpu_milli <= 0 ? 0 : cpu_milli / 1000 + (cpu_milli % 1000 > 0);
+
+    return (uint32_t) (n < max ? n : max);
+}
+
+uint32_t csn_cpu_processors(const csn_keeper *k)
+{
+    return k->limits_kernel & CSN_LIMIT_CPU ? 0 : processors_of(k->plan.cpu_milli);
+}
+
+csn_cpu_rung csn_cpu_rung_of(const csn_keeper *k)
+{
+    if (k->plan.cpu_milli <= 0)
+        return CSN_CPU_NONE;
+    if (k->limits_kernel & CSN_LIMIT_CPU)
+        return CSN_CPU_QUOTA;
+    return k->walls_missing & CSN_WALL_SECCOMP ? CSN_CPU_NONE : CSN_CPU_PROCESSORS; /* nothing keeps it there */
+}
+
+/* Where the kernel doesn't hold a limit, the watcher reads the new one from the plan. Processors are given when it
+ * starts, to a single thread: a tree that runs can't be moved without somebody slipping away. */
+int csn_cgroups_resize(csn_keeper *k, int64_t memory_bytes, int64_t cpu_milli, csn_error *err)
+{
+    const csn_cgroup_limits limits = { .memory_bytes = memory_bytes, .cpu_milli = cpu_milli };
+
+    if (cpu_milli && !(k->limits_kernel & CSN_LIMIT_CPU) &&
+        processors_of(cpu_milli) != processors_of(k->plan.cpu_milli))
+        return csn_fail(err, CSN_E_UNSUPPORTED,
+                        "resize sandbox '%s': without cgroups its processors change when it is stopped only",
+                        k->plan.id);
+    int r = k->cgroup.n > 0 ? csn_cgroup_update(&k->cgroup, &limits) : 0;
+
+    if (r == -EBUSY)
+        return csn_fail(err, CSN_E_BUSY,
+                        "resize sandbox '%s': it uses more memory than the %lld bytes it would get",
+                        k->plan.id, (long long) memory_bytes);
+    if (r < 0)
+        return csn_fail_sys(err, r, "resize sandbox '%s'", k->plan.id);
+    if (memory_bytes)
+        k->plan.memory_bytes = memory_bytes;
+    if (cpu_milli)
+        k->plan.cpu_milli = cpu_milli;
+    return CSN_OK;
+}
+
 void csn_cgroups_remove(csn_keeper *k)
 {
     if (k->cgroup.n == 0)

@@ -33,6 +33,8 @@
 #include "serve.h"
 #include "setup.h"
 
+enum { PATIENCE_MS = 2 };
+
 char csn_frame_bytes[CSN_FRAME_MAX];
 
 /* 0, 1 and 2 are somebody's, even if the starter left them closed: no descriptor of ours may land there. */
@@ -54,7 +56,7 @@ static int fill_stdio(void)
 static void unset_all(csn_keeper *k)
 {
     int *const fds[] = { &k->state_fd,   &k->place_fd,    &k->box_fd,        &k->lock_fd,
-                         &k->logs_fd,    &k->listen_fd,   &k->init_image_fd, &k->dev_fd,
+                         &k->logs_fd,    &k->listen_fd,   &k->init_image_fd,
                          &k->control_fd, &k->setup_fd,    &k->init_pidfd,    &k->userns_fd,
                          &k->netns_fd,   &k->disk_fd,     &k->proc_fd,       &k->slirp_pidfd,
                          &k->survey_fd,  &k->survey_pidfd };
@@ -177,6 +179,15 @@ static int run_sandbox(csn_keeper *k, csn_msg *msg, csn_error *err)
     return CSN_OK;
 }
 
+/* Built ahead, beside the end of the one before: that one first. */
+static void be_patient(const csn_keeper *k)
+{
+    struct pollfd creator = { .fd = CSN_KEEPER_FD, .events = POLLIN };
+
+    if (k->plan.flags & CSN_PLAN_PATIENT)
+        (void) poll(&creator, 1, PATIENCE_MS); /* whatever happens, we go on */
+}
+
 static int run_plan(csn_keeper *k, csn_msg *msg, csn_error *err)
 {
     int r = take_plan(k, msg, err);
@@ -186,6 +197,7 @@ static int run_plan(csn_keeper *k, csn_msg *msg, csn_error *err)
     csn_fault_arm(
         k->plan.fault_at > 0 && k->plan.fault_at <= CSN_FAULT_INSIDE ? (long) k->plan.fault_at : 0);
     if (k->plan.mode == CSN_PLAN_RUN) {
+        be_patient(k);
         clone_early(k);
         if (k->is_cloned_early)
             (void) csn_forward_plan(k); /* at once: it wakes while we map. Dead: seen soon */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,16 +29,33 @@ uint64_t csn_layers_with_usr(const csn_keeper *k)
 }
 
 /* The content of a volume is enemy ground: no symlink is followed. What we make belongs to the sandbox's user. */
-static int open_subpath(int data, const char *subpath, int *ret_fd)
+static int open_prefix(int data, const char *path, int *ret_fd)
 {
-    int r = csn_target_open(data, subpath, CSN_TARGET_EXISTING, ret_fd);
+    int r = csn_target_open(data, path, CSN_TARGET_EXISTING, ret_fd);
 
     if (r != -ENOENT)
         return r;
-    r = csn_target_open(data, subpath, CSN_TARGET_DIR, ret_fd);
+    r = csn_target_open(data, path, CSN_TARGET_DIR, ret_fd);
     if (r == 0 && fchownat(*ret_fd, "", CSN_INSIDE_UID, CSN_INSIDE_UID, AT_EMPTY_PATH) < 0)
         r = -errno;
     return r;
+}
+
+/* One directory after the other, so that those on the way are the user's too. */
+static int open_subpath(int data, const char *subpath, int *ret_fd)
+{
+    char path[CSN_TREE_PATH_MAX];
+    int r = strlen(subpath) < sizeof(path) ? 0 : -ENAMETOOLONG;
+
+    for (size_t i = 0; subpath[i] && r == 0; i++) {
+        csn_auto(fd) int on_the_way = -1;
+        path[i] = '\0';
+        if (subpath[i] == '/' && i > 0)
+            r = open_prefix(data, path, &on_the_way);
+        path[i] = subpath[i];
+        path[i + 1] = '\0';
+    }
+    return r < 0 ? r : open_prefix(data, path, ret_fd);
 }
 
 static int clone_volume(const csn_plan_mount *mount, const char *path, int *ret_fd)

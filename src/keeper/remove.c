@@ -11,18 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "kern/dents.h"
 #include "kern/userns.h"
-
-struct entry { /* linux_dirent64 */
-    uint64_t ino;
-    int64_t off;
-    uint16_t len;
-    uint8_t type;
-    char name[];
-};
 
 struct removal {
     int top;
@@ -69,39 +61,33 @@ static int move_up(struct removal *r, int dir, const char *name)
 static int empty_child(struct removal *r, const char *name);
 
 /* One entry of `dir`, which is the top or a child of it. */
-static int remove_entry(struct removal *r, int dir, const struct entry *e)
+static int remove_entry(struct removal *r, int dir, const char *name, unsigned char type)
 {
-    if (e->type != DT_DIR && unlinkat(dir, e->name, 0) == 0)
+    if (type != DT_DIR && unlinkat(dir, name, 0) == 0)
         return 0;
-    if (e->type != DT_DIR && errno != EISDIR)
+    if (type != DT_DIR && errno != EISDIR)
         return errno == ENOENT ? 0 : -errno;
-    if (unlinkat(dir, e->name, AT_REMOVEDIR) == 0)
+    if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
         return 0;
     if (errno != ENOTEMPTY && errno != EEXIST && errno != EACCES)
         return errno == ENOENT ? 0 : -errno;
-    return dir == r->top ? empty_child(r, e->name) : move_up(r, dir, e->name);
+    return dir == r->top ? empty_child(r, name) : move_up(r, dir, name);
 }
 
 /* Walks `dir` once. Returns how many entries it had, or -errno. */
 static int empty_once(struct removal *r, int dir)
 {
-    _Alignas(struct entry) char buf[8192];
-    int seen = 0, e = 0;
-    long n = 0;
+    unsigned char type;
+    const char *name;
+    csn_dents dents;
+    int seen = 0, e;
 
-    if (lseek(dir, 0, SEEK_SET) < 0)
-        return -errno;
-    while (e == 0 && (n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
-        for (long at = 0; e == 0 && at < n;) {
-            const struct entry *entry = (const void *) (buf + at);
-            at += entry->len;
-            if (!strcmp(entry->name, ".") || !strcmp(entry->name, ".."))
-                continue;
-            seen = seen < INT32_MAX ? seen + 1 : seen;
-            e = remove_entry(r, dir, entry);
-        }
-    if (e == 0 && n < 0)
-        e = -errno;
+    csn_dents_begin(&dents, dir);
+    e = csn_dents_seek(&dents, 0);
+    while (e == 0 && (e = csn_dents_next(&dents, &name, &type)) > 0) {
+        seen = seen < INT32_MAX ? seen + 1 : seen;
+        e = remove_entry(r, dir, name, type);
+    }
     return e < 0 ? e : seen;
 }
 

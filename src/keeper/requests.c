@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "serve.h"
+#include "setup.h"
 
 enum { COMMAND_TEXT_MAX = 4096 };
 
@@ -188,6 +189,7 @@ void csn_box_state_fill(csn_keeper *k, csn_box_state *ret_state)
         .stderr_bytes = k->stderr_bytes,
         .n_commands_running = k->n_running,
         .ended = k->ending,
+        .cpu_rung = csn_cpu_rung_of(k),
     };
 }
 
@@ -236,6 +238,18 @@ static void on_timers(csn_client *client, csn_msg *msg)
     csn_reply_done(client, msg->head.seq, 0);
 }
 
+static void on_resize(csn_client *client, csn_msg *msg)
+{
+    csn_error err = { 0 };
+    csn_resize to;
+
+    csn_msg_fixed(msg, &to, sizeof(to));
+    if (csn_cgroups_resize(client->k, to.memory_bytes, to.cpu_milli, &err) < 0)
+        csn_reply_error(client, msg->head.seq, &err);
+    else
+        csn_reply_done(client, msg->head.seq, 0);
+}
+
 static void (*const handlers[])(csn_client *client, csn_msg *msg) = {
     [CSN_FRAME_SPAWN] = csn_command_spawn,
     [CSN_FRAME_SIGNAL] = on_signal,
@@ -248,6 +262,7 @@ static void (*const handlers[])(csn_client *client, csn_msg *msg) = {
     [CSN_FRAME_THAW] = on_thaw,
     [CSN_FRAME_TIMERS] = on_timers,
     [CSN_FRAME_CLOSE_STDIN] = on_close_stdin,
+    [CSN_FRAME_RESIZE] = on_resize,
 };
 
 void csn_request_handle(csn_client *client, csn_msg *msg)

@@ -91,7 +91,8 @@ static int clear_logs(csn_keeper *k, csn_error *err)
 
 static int listen_detached(csn_keeper *k, csn_error *err)
 {
-    return k->plan.flags & CSN_PLAN_DETACHED ? csn_clients_listen(k, err) : CSN_OK;
+    return k->plan.flags & (CSN_PLAN_DETACHED | CSN_PLAN_SHARED) ? csn_clients_listen(k, err)
+                                                                 : CSN_OK;
 }
 
 static void stop_listening(csn_keeper *k)

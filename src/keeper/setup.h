@@ -22,6 +22,11 @@ int csn_cgroups_choose(csn_keeper *k,
 int csn_cgroups_make(csn_keeper *k, csn_error *err);
 int csn_cgroups_finish(csn_keeper *k,
                        csn_error *err); /* limits that take long: while the child builds */
+/* How many processors stand in for a quota that no cgroup gives; 0: none do. And what holds the limit then. */
+uint32_t csn_cpu_processors(const csn_keeper *k);
+csn_cpu_rung csn_cpu_rung_of(const csn_keeper *k);
+
+int csn_cgroups_resize(csn_keeper *k, int64_t memory_bytes, int64_t cpu_milli, csn_error *err);
 void csn_cgroups_remove(csn_keeper *k);
 int csn_cgroups_look(csn_keeper *k); /* 0 or -errno; fills k->host once */
 

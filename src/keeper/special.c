@@ -46,12 +46,26 @@ static int clone_node(size_t i, int *ret_fd)
     return r;
 }
 
+/* Over the host's, in our mount namespace only, until there is a root: what is taken from /dev from here on is ours. */
+static int receive_dev(csn_inside *in)
+{
+    csn_auto(fd) int host = -1;
+    char byte;
+    size_t n = 0;
+    ssize_t len = csn_recv_fds(in->setup_fd, &byte, 1, &in->dev_fd, 1, &n);
+
+    if (len <= 0 || n != 1)
+        return len < 0 ? (int) len : -EPIPE;
+    host = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return host < 0 ? -errno : csn_mount_attach(in->dev_fd, host, "dev", CSN_TARGET_EXISTING);
+}
+
 int csn_inside_gather_nodes(csn_inside *in)
 {
     int r = 0;
 
     if (csn_dev_is_made)
-        return 0;
+        return receive_dev(in);
 
     for (size_t i = 0; r == 0 && i < CSN_NODES; i++) {
         r = clone_node(i, &in->nodes[i]);
@@ -74,38 +88,46 @@ int csn_inside_mount_proc(csn_inside *in)
     return r < 0 ? r : csn_userns_limits_open(in->proc_fd, &in->limits_fd);
 }
 
-/* Not every kernel has every file; what is not there needs no cover. */
-static int make_read_only(csn_inside *in, const char *name)
+/* By path, which is one call where a detached copy takes seven: /proc is ours, just mounted, and every name in it the
+ * kernel's own. Not every kernel has every file; what is not there needs no cover. */
+static int make_read_only(const char *path)
 {
-    int r = csn_mount_bind(in->proc_fd, name, false, CSN_ATTR_RDONLY, in->proc_fd, name,
-                           CSN_TARGET_EXISTING);
+    int r = csn_mount_over(path, path, CSN_ATTR_RDONLY);
 
     return r == -ENOENT ? 0 : r;
 }
 
-static int cover_file(csn_inside *in, const char *name)
+/* Read-only where the device is the host's own: else its times could be set. */
+static int cover_file(const char *path)
 {
-    csn_auto(fd) int null = -1;
-    int r = faccessat(in->proc_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? -ENOENT
-                                                                        : clone_node(0, &null);
+    int r = csn_mount_over(nodes[0].host, path, csn_dev_is_made ? 0 : CSN_ATTR_RDONLY);
 
-    if (r == 0)
-        r = csn_mount_attach(null, in->proc_fd, name, CSN_TARGET_EXISTING);
     return r == -ENOENT ? 0 : r;
+}
+
+/* Whoever could change it between this look and the mounts owns the host. */
+static int check_null(void)
+{
+    csn_auto(fd) int fd = openat(AT_FDCWD, nodes[0].host, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+
+    return fd < 0 ? -errno : csn_chardev_verify(fd, nodes[0].major_number, nodes[0].minor_number);
 }
 
 int csn_inside_mask_proc(csn_inside *in)
 {
-    static const char *const read_only[] = { "sys", "irq", "bus", "fs", "sysrq-trigger" };
-    static const char *const files[] = { "kcore",      "keys",        "kmsg",
-                                         "timer_list", "sched_debug", "latency_stats",
-                                         "interrupts", "kallsyms",    "config.gz" };
-    int r = 0;
+    static const char *const read_only[] = { "/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs",
+                                             "/proc/sysrq-trigger" };
+    static const char *const files[] = { "/proc/kcore",       "/proc/keys",
+                                         "/proc/kmsg",        "/proc/timer_list",
+                                         "/proc/sched_debug", "/proc/latency_stats",
+                                         "/proc/interrupts",  "/proc/kallsyms",
+                                         "/proc/config.gz" };
+    int r = check_null();
 
-    for (size_t i = 0; r == 0 && i < CSN_COUNT(read_only); i++)
-        r = make_read_only(in, read_only[i]);
     for (size_t i = 0; r == 0 && i < CSN_COUNT(files); i++)
-        r = cover_file(in, files[i]);
+        r = cover_file(files[i]);
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(read_only); i++)
+        r = make_read_only(read_only[i]);
     in->mask_error = r;
     return 0;
 }
@@ -190,7 +212,9 @@ static int make_dev(csn_inside *in, int *ret_dev)
         r = csn_mount_attach(*ret_dev, in->root_fd, "dev", CSN_TARGET_DIR);
     if (r == 0)
         r = place_nodes(in, *ret_dev);
-    return r < 0 ? r : make_links(*ret_dev);
+    if (r == 0)
+        r = make_links(*ret_dev);
+    return r < 0 ? r : csn_tree_attr(*ret_dev, CSN_ATTR_RDONLY, true); /* the nodes, too: they are the host's */
 }
 
 int csn_inside_mount_dev(csn_inside *in)

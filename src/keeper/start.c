@@ -42,6 +42,17 @@ static int make_pair(int ends[2])
     return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0 ? -errno : 0;
 }
 
+/* Before its plan: the child covers files of /proc with our null device, so that not even that is the host's. */
+static int give_dev(csn_keeper *k)
+{
+    csn_auto(fd) int dev = -1;
+    int r = csn_dev_make(&dev);
+
+    if (r == 0)
+        r = csn_send_fds(k->setup_fd, "", 1, &dev, 1);
+    return r == -EPIPE || r == -ECONNRESET ? 0 : r; /* dead already: the report of why is waited for */
+}
+
 int csn_clone_inside(csn_keeper *k, csn_error *err)
 {
     int setup[2] = { -1, -1 }, control[2] = { -1, -1 };
@@ -67,7 +78,7 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
     k->init_pid = pid;
     k->setup_fd = setup[0];
     k->control_fd = control[0];
-    r = csn_dev_is_made ? csn_dev_make(&k->dev_fd) : 0;
+    r = csn_dev_is_made ? give_dev(k) : 0;
     if (r < 0)
         csn_kill_child(k); /* all or nothing: it may be tried again */
     return r < 0 ? csn_fail_sys(err, r, "make /dev") : CSN_OK;
@@ -109,17 +120,17 @@ int csn_let_join(csn_keeper *k, csn_error *err)
 
 int csn_start_child(csn_keeper *k, csn_error *err)
 {
-    int fds[2 + CSN_TREES_MAX], *trees = fds + (k->dev_fd >= 0 ? 2 : 1);
+    int fds[1 + CSN_TREES_MAX], *trees = fds + 1;
     csn_go go = {
         .is_privileged = k->is_privileged,
         .has_ids = k->is_privileged || k->plan.flags & CSN_PLAN_ROOT_INSIDE,
         .wants_proc = csn_needs_proc(k),
+        .n_processors = csn_cpu_processors(k),
         .layers_with_usr = csn_layers_with_usr(k),
     };
     int r = CSN_OK;
 
     fds[0] = k->init_image_fd;
-    fds[1] = k->dev_fd;
     for (size_t i = 0; i < CSN_TREES_MAX; i++)
         trees[i] = -1;
     if (k->is_privileged)
@@ -127,12 +138,11 @@ int csn_start_child(csn_keeper *k, csn_error *err)
     if (r == CSN_OK) {
         int e = csn_send_fds(k->setup_fd, &go, sizeof(go), NULL, 0);
         if (e == 0)
-            e = send_descriptors(k, fds, (size_t) (trees - fds) + go.n_trees);
+            e = send_descriptors(k, fds, 1 + go.n_trees);
         if (e < 0)
             r = csn_fail_sys(err, e, "hand the plan to the child");
     }
     csn_close_many(trees, CSN_TREES_MAX);
-    csn_close(&k->dev_fd);
     return r;
 }
 
@@ -264,6 +274,5 @@ void csn_kill_child(csn_keeper *k)
     csn_close(&k->setup_fd);
     csn_close(&k->control_fd);
     csn_close(&k->proc_fd);
-    csn_close(&k->dev_fd);
     k->is_cloned_early = k->is_namespaced = false;
 }

@@ -94,7 +94,9 @@ TEST(a_fork_bomb_ends_at_the_limit)
     csn_process_state s;
 
     start_box(&b, make_state(), CSN_PLAN_EPHEMERAL);
-    s = run(&b, "f() { f | f & f; }; f", NULL, 0);
+    /* Where the kernel doesn't count what it denied: bash tries again when it can't fork; dash would end by itself, on a
+     * busy machine before it is noticed. */
+    s = run(&b, geteuid() == 0 ? "f() { f | f & f; }; f" : "exec bash -c 'f() { f | f & f; }; f'", NULL, 0);
     CHECK_INT(s.ended, CSN_ENDED_PIDS_LIMIT);
 }
 

@@ -90,7 +90,7 @@ TEST(root_inside_is_root_inside)
     char out[1024];
 
     if (geteuid() != 0 && !has_subordinate_ids())
-        SKIP("needs a range of ids in /etc/subuid and /etc/subgid");
+        SKIP("user: needs a range of ids in /etc/subuid and /etc/subgid");
     start_box(&b, make_state(), CSN_PLAN_EPHEMERAL | CSN_PLAN_ROOT_INSIDE);
     csn_spawn spawn = { .flags = CSN_SPAWN_ROOT, .fds = CSN_FD_STDOUT, .output_bytes = -1 };
     int ends[2];
@@ -277,6 +277,12 @@ TEST(a_strict_disk_is_full_when_it_is_full)
     CHECK_INT(run(&b, "head -c 100000000 /dev/zero > /home/daytona/big", NULL, 0).ended,
               CSN_ENDED_DISK_FULL);
     CHECK_INT(run(&b, "rm /home/daytona/big; echo kept > /home/daytona/f", NULL, 0).exit_code, 0);
+    /* what has no name any more still takes room */
+    run(&b,
+        "cd /home/daytona; for i in 3 4 5; do eval \"exec $i>f$i\"; rm f$i;"
+        " head -c 15000000 /dev/zero >&$i 2>/dev/null || { echo full; break; }; done",
+        out, sizeof(out));
+    CHECK_STR(out, "full\n");
     stop_box(&b, -1, false);
     close(b.fd);
     start_keeper(&b);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -67,8 +68,10 @@ static int home_in_memory(csn_inside *in)
 static int host_dev(csn_inside *in)
 {
     csn_auto(fd) int dev = -1;
-    int r = csn_tree_clone(AT_FDCWD, "/dev", true, &dev);
+    int r = in->dev_fd >= 0 && umount2("/dev", MNT_DETACH) < 0 ? -errno : 0;
 
+    if (r == 0)
+        r = csn_tree_clone(AT_FDCWD, "/dev", true, &dev);
     csn_close_many(in->nodes, CSN_NODES);
     return r < 0 ? r : csn_mount_attach(dev, in->root_fd, "dev", CSN_TARGET_EXISTING);
 }

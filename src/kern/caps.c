@@ -88,7 +88,7 @@ int csn_caps_clear(void)
 
 int csn_caps_limit(uint64_t mask)
 {
-    uint64_t effective, permitted, inheritable;
+    uint64_t effective = 0, permitted = 0, inheritable = 0;
     int r = get_caps(&effective, &permitted, &inheritable);
 
     return r < 0 ? r : set_caps(effective & mask, permitted & mask, 0);
@@ -116,7 +116,7 @@ int csn_caps_get(csn_caps *ret_caps)
 
 bool csn_caps_have(int cap)
 {
-    uint64_t effective, permitted, inheritable;
+    uint64_t effective = 0, permitted = 0, inheritable = 0;
 
     return get_caps(&effective, &permitted, &inheritable) == 0 && (effective >> cap & 1);
 }

@@ -156,7 +156,14 @@ static void block_prctl(void)
 {
     here(CSN_RULE_PRCTL);
     load(ARG(0));
-    if_equal(35, CSN_RULE_REFUSE, CSN_RULE_ALLOW); /* PR_SET_MM */
+    IF_ANY(csn_refused_prctls, CSN_RULE_REFUSE, CSN_RULE_ALLOW);
+}
+
+static void block_madvise(void)
+{
+    here(CSN_RULE_MADVISE);
+    load(ARG(2));
+    if_equal(12, CSN_RULE_REFUSE, CSN_RULE_ALLOW); /* MADV_MERGEABLE */
 }
 
 static void block_prlimit(void)
@@ -212,6 +219,7 @@ static void blocks(void)
     block_ioctl();
     block_mknod();
     block_prctl();
+    block_madvise();
     block_prlimit();
     block_socketpair();
     block_socket();

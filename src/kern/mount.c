@@ -72,14 +72,6 @@ int csn_mount_devpts(uint32_t gid, unsigned max, int *ret_fd)
     return r < 0 ? r : csn_fs_finish(fs, CSN_ATTR_NOSUID | CSN_ATTR_NOEXEC, ret_fd);
 }
 
-int csn_mount_mqueue(int *ret_fd)
-{
-    csn_auto(fd) int fs = -1;
-    int r = csn_fs_begin("mqueue", &fs);
-
-    return r < 0 ? r : csn_fs_finish(fs, QUIET, ret_fd);
-}
-
 int csn_tree_clone(int dirfd, const char *path, bool recursive, int *ret_fd)
 {
     unsigned flags = CSN_OPEN_TREE_CLONE | CSN_OPEN_TREE_CLOEXEC;
@@ -140,15 +132,18 @@ int csn_mount_attach(int mount_fd, int root_fd, const char *path, enum csn_targe
                : 0;
 }
 
-int csn_mount_bind(int src_dirfd, const char *src, bool recursive, unsigned attr, int root_fd,
-                   const char *path, enum csn_target kind)
+int csn_mount_over(const char *src, const char *path, unsigned attr)
 {
-    csn_auto(fd) int tree = -1;
-    int r = csn_tree_clone(src_dirfd, src, recursive, &tree);
+    struct csn_mount_attr a = { .attr_set = attr };
+    int r = csn_fault_as("mount", EPERM);
 
-    if (r == 0)
-        r = csn_tree_attr(tree, attr, recursive);
-    return r < 0 ? r : csn_mount_attach(tree, root_fd, path, kind);
+    if (r < 0)
+        return r;
+    if (mount(src, path, NULL, MS_BIND, NULL) < 0)
+        return -errno;
+    if (!attr)
+        return 0;
+    return syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &a, sizeof(a)) < 0 ? -errno : 0;
 }
 
 /* pivot_root(".", ".") stacks the old root on the new one; detaching "." takes it off again, so no

@@ -36,9 +36,6 @@ int csn_mount_proc(unsigned flags, int *ret_fd);
  * `max` terminals at most (0: the kernel's own limit). */
 int csn_mount_devpts(uint32_t gid, unsigned max, int *ret_fd);
 
-/* mqueue for the caller's ipc namespace; nosuid, nodev, noexec. */
-int csn_mount_mqueue(int *ret_fd);
-
 /* A copy of the mount at dirfd/path ("" for dirfd itself) as a detached tree. */
 int csn_tree_clone(int dirfd, const char *path, bool recursive, int *ret_fd);
 
@@ -66,9 +63,8 @@ int csn_target_open(int root_fd, const char *path, enum csn_target kind, int *re
  * takes us for chrooted and refuses new user namespaces. */
 int csn_mount_attach(int mount_fd, int root_fd, const char *path, enum csn_target kind);
 
-/* Clones src_dirfd/src, sets `attr` and attaches it at root_fd/path: a bind mount. */
-int csn_mount_bind(int src_dirfd, const char *src, bool recursive, unsigned attr, int root_fd,
-                   const char *path, enum csn_target kind);
+/* A bind mount by path in one call or two, for places where nobody else can change what the paths mean. */
+int csn_mount_over(const char *src, const char *path, unsigned attr);
 
 /* `root_fd`: an attached mount. Makes it "/", detaches the old root and stands in "/". */
 int csn_pivot_into(int root_fd);

@@ -52,7 +52,7 @@ static int try_in(uint64_t flags, int (*body)(void))
 {
     csn_idmap uid = { geteuid(), geteuid(), 1 }, gid = { getegid(), getegid(), 1 };
     csn_auto(fd) int go_in = -1, go_out = -1, pidfd = -1;
-    csn_child_end end;
+    csn_child_end end = { 0 };
     int p[2], r = 0;
     char byte;
 
@@ -95,12 +95,12 @@ static int check_userns(csn_probe_item *item)
                        sizeof(value)) > 0 &&
         value[0] == '1') {
         (void) snprintf(item->detail, sizeof(item->detail), "AppArmor restricts it");
-        item->remedy = "install the AppArmor profile of the package, or "
-                       "sysctl kernel.apparmor_restrict_unprivileged_userns=0";
+        item->remedy = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, "
+                       "or the AppArmor profile of the package";
     } else if (csn_small_read(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", value,
                               sizeof(value)) > 0 &&
                value[0] == '0') {
-        item->remedy = "sysctl kernel.unprivileged_userns_clone=1";
+        item->remedy = "sudo sysctl -w kernel.unprivileged_userns_clone=1";
     }
     return r;
 }
@@ -298,6 +298,19 @@ static int check_ids(csn_probe_item *item)
     return r;
 }
 
+/* A range nobody else is likely to have: useradd gives them out from 100000 on, by and by. */
+static const char *subid_remedy(void)
+{
+    static char text[192];
+    unsigned uid = (unsigned) geteuid(), first = 0x10000000u + (uid % 0x1000u) * 65536u;
+
+    (void) snprintf(text, sizeof(text), /* fits */
+                    "%ssudo usermod --add-subuids %u-%u --add-subgids %u-%u \"$(id -un)\"",
+                    csn_userns_have_helpers() ? "" : "sudo apt install uidmap && ", first,
+                    first + 65535, first, first + 65535);
+    return text;
+}
+
 static int check_subids(csn_probe_item *item)
 {
     const char *user = getenv("USER");
@@ -310,6 +323,8 @@ static int check_subids(csn_probe_item *item)
         r = csn_subid_find("/etc/subgid", geteuid(), user, 65536, &start, &count);
     if (r == 0)
         (void) snprintf(item->detail, sizeof(item->detail), "%u ids from %u", count, start);
+    else
+        item->remedy = subid_remedy();
     return r;
 }
 
@@ -343,9 +358,9 @@ static int check_cgroup(csn_probe_item *item)
     if (r < 0)
         return r;
     if (host.rung == CSN_CGROUP_NONE) {
-        (void) snprintf(item->detail, sizeof(item->detail), "none: rlimits and watching only");
+        (void) snprintf(item->detail, sizeof(item->detail), "none: rlimits, watching, whole processors");
         if (host.can_delegate)
-            item->remedy = "start below: systemd-run --user --scope -p Delegate=yes";
+            item->remedy = "systemd-run --user --scope -p Delegate=yes caisson …";
         return -EACCES;
     }
     (void) snprintf(
@@ -365,6 +380,7 @@ static int check_slirp(csn_probe_item *item)
 
     if (!path)
         return -ENOENT;
+    item->remedy = "sudo modprobe tun";
     (void) snprintf(item->detail, sizeof(item->detail), "%s", path);
     return access("/dev/net/tun", R_OK | W_OK) < 0 ? -errno : 0;
 }
@@ -381,7 +397,7 @@ static int check_loop(csn_probe_item *item)
 
 static const struct check checks[] = {
     { "kernel", WALL, check_kernel, NEW_KERNEL },
-    { "user namespace", WALL, check_userns, "sysctl user.max_user_namespaces=10000" },
+    { "user namespace", WALL, check_userns, "sudo sysctl -w user.max_user_namespaces=10000" },
     { "mount namespace", WALL, check_mount_ns, NEW_KERNEL },
     { "pid namespace", WALL, check_pid_ns, NEW_KERNEL },
     { "network namespace", WALL, check_net_ns, NEW_KERNEL },
@@ -395,15 +411,13 @@ static const struct check checks[] = {
     { "pivot_root", WALL, check_pivot, "a root that is not the initramfs" },
     { "landlock", WALL, check_landlock, "add landlock to the kernel's lsm= list" },
     { "seccomp", WALL, check_seccomp, "a kernel with CONFIG_SECCOMP_FILTER" },
-    { "programs from memory", WALL, check_memfd_exec, "sysctl vm.memfd_noexec=1" },
-    { "own ids", LIMIT, check_ids, "start as root" },
-    { "idmapped mounts", LIMIT, check_idmap, "start as root, on a kernel from 5.12 on" },
-    { "cgroup", LIMIT, check_cgroup, "start as root, or below a delegated cgroup" },
-    { "subordinate ids", OPTIONAL, check_subids,
-      "install uidmap, add this user to /etc/subuid and /etc/subgid" },
-    { "outbound network", OPTIONAL, check_slirp,
-      "install slirp4netns; /dev/net/tun must be there" },
-    { "loop devices", OPTIONAL, check_loop, "start as root, with the loop module" },
+    { "programs from memory", WALL, check_memfd_exec, "sudo sysctl -w vm.memfd_noexec=1" },
+    { "own ids", LIMIT, check_ids, "sudo caisson …" },
+    { "idmapped mounts", LIMIT, check_idmap, "sudo caisson …, on a kernel from 5.12 on" },
+    { "cgroup", LIMIT, check_cgroup, "sudo caisson …, or start below a delegated cgroup" },
+    { "subordinate ids", OPTIONAL, check_subids, NULL },
+    { "outbound network", OPTIONAL, check_slirp, "sudo apt install slirp4netns" },
+    { "loop devices", OPTIONAL, check_loop, "sudo modprobe loop; sudo caisson …" },
 };
 
 static enum csn_probe_state state_of(enum weight weight)

@@ -21,7 +21,7 @@ struct row {
 #define FIELD(name) offsetof(csn_rlimits, name)
 
 static const struct row table[] = {
-    { RLIMIT_CORE, 0, FIXED }, /* a core dump is written where the host says */
+    { RLIMIT_CORE, 0, FIELD(core_bytes) }, /* a core dump is written where the host says */
     { RLIMIT_NOFILE, 16384, FIELD(n_files) },
     { RLIMIT_MEMLOCK, 8u << 20, FIELD(locked_bytes) },
     { RLIMIT_SIGPENDING, 4096, FIELD(n_pending) },
@@ -55,6 +55,11 @@ static uint64_t wanted(const struct row *row, const csn_rlimits *limits)
     return value ? value : row->fallback;
 }
 
+uint64_t csn_rlimit_core(const char *pattern)
+{
+    return pattern[0] == '|' ? 1 : 0;
+}
+
 int csn_rlimit_apply(const csn_rlimits *limits)
 {
     int r = csn_fault("setrlimit");
@@ -65,14 +70,4 @@ int csn_rlimit_apply(const csn_rlimits *limits)
             r = lower(table[i].resource, value);
     }
     return r;
-}
-
-int csn_rlimit_raise_files(void)
-{
-    struct rlimit now;
-
-    if (getrlimit(RLIMIT_NOFILE, &now) < 0)
-        return -errno;
-    now.rlim_cur = now.rlim_max;
-    return setrlimit(RLIMIT_NOFILE, &now) < 0 ? -errno : 0;
 }

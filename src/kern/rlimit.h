@@ -6,6 +6,7 @@
 
 /* R24. Zero takes the default of the table in rlimit.c. */
 typedef struct csn_rlimits {
+    uint64_t core_bytes;   /* RLIMIT_CORE, default 0: csn_rlimit_core() */
     uint64_t n_files;      /* RLIMIT_NOFILE, default 16384 */
     uint64_t n_processes;  /* RLIMIT_NPROC; 0: left alone (the uid may be shared) */
     uint64_t file_bytes;   /* RLIMIT_FSIZE; 0: left alone */
@@ -14,11 +15,12 @@ typedef struct csn_rlimits {
     uint64_t n_pending;    /* RLIMIT_SIGPENDING, default 4096 */
 } csn_rlimits;
 
+/* What keeps the host from seeing core dumps under this kernel.core_pattern. When it names a program, which the host's
+ * root runs on whatever crashed, 0 is no limit at all, and 1 is the kernel's own sign for none. */
+uint64_t csn_rlimit_core(const char *pattern);
+
 /* Sets hard and soft values. A value above the present hard limit is cut to it: limits are only
  * ever lowered, so this needs no privilege. `limits` may be NULL: all defaults. */
 int csn_rlimit_apply(const csn_rlimits *limits);
-
-/* Raises RLIMIT_NOFILE's soft limit to the hard one: for the engine's own processes. */
-int csn_rlimit_raise_files(void);
 
 #endif

@@ -25,7 +25,8 @@ enum csn_rule {
     CSN_RULE_IOCTL,       /* not TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD (R18) */
     CSN_RULE_MKNOD,       /* no devices; mode is argument 1 */
     CSN_RULE_MKNODAT,     /* mode is argument 2 */
-    CSN_RULE_PRCTL,       /* not PR_SET_MM */
+    CSN_RULE_PRCTL,       /* not PR_SET_MM, PR_SET_MEMORY_MERGE */
+    CSN_RULE_MADVISE,     /* not MADV_MERGEABLE: shared pages tell tenants of each other */
     CSN_RULE_PRLIMIT,     /* new limits only for oneself (pid 0) */
     CSN_RULE_N,
 };
@@ -52,6 +53,8 @@ static const uint32_t csn_refused_ioctls[] = {
     0x541d, /* TIOCCONS */
     0x5423, /* TIOCSETD */
 };
+
+static const uint32_t csn_refused_prctls[] = { 35 /* PR_SET_MM */, 67 /* PR_SET_MEMORY_MERGE */ };
 
 /* Others (SCTP, DCCP, L2TP, MPTCP …) make the kernel load modules: EPROTONOSUPPORT. */
 static const uint32_t csn_inet_protocols[] = { 0, 1 /* ICMP */, 6 /* TCP */, 17 /* UDP */,
@@ -121,6 +124,13 @@ static const struct csn_call csn_calls[] = {
     { "io_uring_setup", 425, 425, CSN_RULE_ABSENT, false },
     { "io_uring_enter", 426, 426, CSN_RULE_ABSENT, false },
     { "io_uring_register", 427, 427, CSN_RULE_ABSENT, false },
+    /* the host has one number of requests for all (fs.aio-max-nr), which one sandbox could take */
+    { "io_setup", 206, 0, CSN_RULE_ABSENT, false },
+    { "io_destroy", 207, 1, CSN_RULE_ABSENT, false },
+    { "io_getevents", 208, 4, CSN_RULE_ABSENT, false },
+    { "io_submit", 209, 2, CSN_RULE_ABSENT, false },
+    { "io_cancel", 210, 3, CSN_RULE_ABSENT, false },
+    { "io_pgetevents", 333, 292, CSN_RULE_ABSENT, false },
     { "keyctl", 250, 219, CSN_RULE_ABSENT, false },
     { "add_key", 248, 217, CSN_RULE_ABSENT, false },
     { "request_key", 249, 218, CSN_RULE_ABSENT, false },
@@ -167,7 +177,7 @@ static const struct csn_call csn_calls[] = {
     { "mremap", 25, 216, CSN_RULE_ALLOW, true },
     { "msync", 26, 227, CSN_RULE_ALLOW, false },
     { "mincore", 27, 232, CSN_RULE_ALLOW, false },
-    { "madvise", 28, 233, CSN_RULE_ALLOW, true },
+    { "madvise", 28, 233, CSN_RULE_MADVISE, true },
     { "shmget", 29, 194, CSN_RULE_ALLOW, false },
     { "shmat", 30, 196, CSN_RULE_ALLOW, false },
     { "shmctl", 31, 195, CSN_RULE_ALLOW, false },
@@ -305,11 +315,6 @@ static const struct csn_call csn_calls[] = {
     { "futex", 202, 98, CSN_RULE_ALLOW, true },
     { "sched_setaffinity", 203, 122, CSN_RULE_ALLOW, false },
     { "sched_getaffinity", 204, 123, CSN_RULE_ALLOW, false },
-    { "io_setup", 206, 0, CSN_RULE_ALLOW, false },
-    { "io_destroy", 207, 1, CSN_RULE_ALLOW, false },
-    { "io_getevents", 208, 4, CSN_RULE_ALLOW, false },
-    { "io_submit", 209, 2, CSN_RULE_ALLOW, false },
-    { "io_cancel", 210, 3, CSN_RULE_ALLOW, false },
     { "epoll_create", 213, -1, CSN_RULE_ALLOW, false },
     { "remap_file_pages", 216, 234, CSN_RULE_ALLOW, false },
     { "getdents64", 217, 61, CSN_RULE_ALLOW, true },
@@ -405,7 +410,6 @@ static const struct csn_call csn_calls[] = {
     { "pkey_alloc", 330, 289, CSN_RULE_ALLOW, false },
     { "pkey_free", 331, 290, CSN_RULE_ALLOW, false },
     { "statx", 332, 291, CSN_RULE_ALLOW, true },
-    { "io_pgetevents", 333, 292, CSN_RULE_ALLOW, false },
     { "rseq", 334, 293, CSN_RULE_ALLOW, true },
     { "uretprobe", 335, -1, CSN_RULE_ALLOW, false },
     { "pidfd_send_signal", 424, 424, CSN_RULE_ALLOW, true },

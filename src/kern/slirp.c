@@ -109,7 +109,7 @@ static int start(const csn_slirp *slirp, int ready_fd, pid_t *pid, int *pidfd)
 int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid, int *ret_pidfd)
 {
     csn_auto(fd) int ready = -1, far = -1, pidfd = -1;
-    pid_t pid;
+    pid_t pid = 0;
     int p[2];
 
     if (pipe2(p, O_CLOEXEC) < 0)

@@ -29,7 +29,7 @@ TEST(landlock_lets_through_what_was_allowed_and_nothing_else)
     const char *dir = csn_test_dir();
 
     if (csn_landlock_abi() < 0)
-        SKIP("no landlock in this kernel");
+        SKIP("kernel: no landlock");
     csn_test_note("ABI %d", csn_landlock_abi());
     csn_auto(fd) int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     csn_auto(fd) int etc_fd = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -61,7 +61,7 @@ TEST(all_five_sets_of_capabilities_become_empty)
     csn_caps caps;
 
     if (!csn_caps_have(8 /* SETPCAP */))
-        SKIP("needs CAP_SETPCAP");
+        SKIP("user: needs CAP_SETPCAP");
     CHECK_INT(csn_caps_drop_all(), 0);
     CHECK_INT(csn_caps_get(&caps), 0);
     CHECK_INT(caps.effective | caps.permitted | caps.inheritable | caps.bounding | caps.ambient, 0);
@@ -73,7 +73,7 @@ TEST(root_inside_keeps_eight_and_no_more)
     csn_caps caps;
 
     if (!csn_caps_have(8 /* SETPCAP */))
-        SKIP("needs CAP_SETPCAP");
+        SKIP("user: needs CAP_SETPCAP");
     CHECK_INT(csn_caps_keep(CSN_CAPS_ROOT_INSIDE), 0);
     CHECK_INT(csn_caps_get(&caps), 0);
     CHECK_INT(caps.effective, CSN_CAPS_ROOT_INSIDE);
@@ -100,6 +100,8 @@ TEST(limits_are_lowered_hard_and_soft)
     CHECK_INT(r.rlim_max, 77);
     CHECK_INT(getrlimit(RLIMIT_MEMLOCK, &r), 0);
     CHECK(r.rlim_max <= 8 << 20);
+    CHECK_INT(csn_rlimit_core("core.%p"), 0);
+    CHECK_INT(csn_rlimit_core("|/usr/lib/systemd/systemd-coredump %P"), 1);
     CHECK_INT(csn_rlimit_apply(NULL), 0); /* defaults above what we have now: nothing is raised */
     CHECK_INT(getrlimit(RLIMIT_NOFILE, &r), 0);
     CHECK_INT(r.rlim_max, 100);

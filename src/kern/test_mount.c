@@ -18,13 +18,15 @@
 #include "kern/userns.h"
 
 /* Each test runs in a process of its own: a mount namespace of its own is all it needs. */
+static bool is_root; /* outside; in a user namespace everyone is */
+
 static void enter_private_mounts(void)
 {
     csn_idmap uid = { 0, geteuid(), 1 }, gid = { 0, getegid(), 1 };
-    bool is_root = geteuid() == 0;
 
+    is_root = geteuid() == 0;
     if (unshare(is_root ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) < 0)
-        SKIP("no right to make namespaces");
+        SKIP("kernel: no right to make namespaces");
     if (!is_root)
         CHECK_INT(csn_userns_map(getpid(), &uid, 1, &gid, 1, true), 0);
     CHECK_INT(csn_mount_private(), 0);
@@ -95,6 +97,17 @@ TEST(a_symlink_in_the_target_is_refused_and_missing_parts_are_made)
     CHECK_INT(csn_target_open(root, "/../../x/y", CSN_TARGET_EXISTING, &file), 0); /* stays below */
 }
 
+static int bind(const char *src, bool recursive, unsigned attr, int root_fd, const char *path,
+                enum csn_target kind)
+{
+    csn_auto(fd) int tree = -1;
+    int r = csn_tree_clone(AT_FDCWD, src, recursive, &tree);
+
+    if (r == 0)
+        r = csn_tree_attr(tree, attr, recursive);
+    return r < 0 ? r : csn_mount_attach(tree, root_fd, path, kind);
+}
+
 TEST(a_bind_takes_the_attributes_it_is_given)
 {
     struct statvfs fs;
@@ -102,17 +115,15 @@ TEST(a_bind_takes_the_attributes_it_is_given)
 
     enter_private_mounts();
     int root = a_root();
-    CHECK_INT(csn_mount_bind(AT_FDCWD, "/usr", true,
-                             CSN_ATTR_RDONLY | CSN_ATTR_NOSUID | CSN_ATTR_NODEV, root, "usr",
-                             CSN_TARGET_DIR),
+    CHECK_INT(bind("/usr", true, CSN_ATTR_RDONLY | CSN_ATTR_NOSUID | CSN_ATTR_NODEV, root, "usr",
+                   CSN_TARGET_DIR),
               0);
     csn_auto(fd) int usr = openat(root, "usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK_INT(fstatvfs(usr, &fs), 0);
     CHECK(fs.f_flag & ST_RDONLY);
     made = openat(usr, "csn-test", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHECK_INT(made < 0 ? errno : 0, EROFS);
-    CHECK_INT(csn_mount_bind(AT_FDCWD, "/dev/null", false, 0, root, "dev/null", CSN_TARGET_FILE),
-              0);
+    CHECK_INT(bind("/dev/null", false, 0, root, "dev/null", CSN_TARGET_FILE), 0);
     csn_auto(fd) int null = openat(root, "dev/null", O_PATH | O_CLOEXEC);
     CHECK_INT(csn_chardev_verify(null, 1, 3), 0);
     CHECK_INT(csn_chardev_verify(usr, 1, 3), -ENODEV);
@@ -191,7 +202,7 @@ TEST(many_long_layer_names_fit)
     }
     r = csn_mount_overlay(&overlay, &over);
     if (r == -E2BIG)
-        SKIP("this kernel takes all names in one string");
+        SKIP("kernel: takes all names in one string");
     CHECK_INT(r, 0);
 }
 
@@ -202,14 +213,14 @@ TEST(a_tree_shows_mapped_owners)
     struct stat st;
 
     if (geteuid() != 0)
-        SKIP("needs root");
+        SKIP("user: needs root");
     enter_private_mounts();
     int root = a_root();
     CHECK_INT(mkdirat(root, "d", 0755), 0);
     write_to(root, "d/f", "x");
     CHECK_INT(fchownat(root, "d/f", 1000, 1000, 0), 0);
     if (csn_userns_make(&map, 1, &map, 1, &userns) < 0)
-        SKIP("no right to make a user namespace with a map");
+        SKIP("kernel: no right to make a user namespace with a map");
     dir = openat(root, "d", O_PATH | O_DIRECTORY | O_CLOEXEC);
     CHECK_INT(csn_tree_clone(dir, "", false, &tree), 0);
     CHECK_INT(csn_tree_idmap(tree, userns), 0);
@@ -224,7 +235,7 @@ TEST(after_the_pivot_nothing_of_the_old_root_is_left)
 
     CHECK_INT(csn_mount_tmpfs(1 << 20, 64, 0755, 0, &root), 0);
     if (csn_mount_proc(0, &proc) < 0)
-        SKIP("no pid namespace of ours to show");
+        SKIP("%sno pid namespace of ours to show", is_root ? "" : "user: ");
     CHECK_INT(csn_proc_verify(proc), 0);
     CHECK_INT(csn_proc_verify(root), -EXDEV);
     /* over "/" itself: no directory on the host is needed as a place for it */
@@ -263,7 +274,7 @@ TEST(how_long_it_takes)
     CHECK_INT(csn_mount_attach(root, AT_FDCWD, "/", CSN_TARGET_EXISTING), 0);
     us[1] = took(&t);
     if (csn_mount_proc(CSN_PROC_HIDEPID, &proc) < 0)
-        SKIP("no pid namespace of ours to show");
+        SKIP("%sno pid namespace of ours to show", is_root ? "" : "user: ");
     us[2] = took(&t);
     CHECK_INT(csn_mount_devpts(5, 16, &pts), 0);
     us[3] = took(&t);

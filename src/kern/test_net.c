@@ -34,7 +34,7 @@ static void enter_new_network(void)
     csn_idmap uid = { 0, geteuid(), 1 }, gid = { 0, getegid(), 1 };
 
     if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
-        SKIP("no right to make namespaces");
+        SKIP("kernel: no right to make namespaces");
     CHECK_INT(csn_userns_map(getpid(), &uid, 1, &gid, 1, true), 0);
 }
 
@@ -135,7 +135,7 @@ static struct sockaddr_in a_listener(int *ret_fd)
         if (addrs[i].family == AF_INET && addrs[i].bytes[0] != 127)
             memcpy(&at.sin_addr, addrs[i].bytes, 4);
     if (at.sin_addr.s_addr == 0)
-        SKIP("this host has no address but loopback");
+        SKIP("net: this host has no address but loopback");
     *ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK_INT(bind(*ret_fd, (struct sockaddr *) &at, sizeof(at)), 0);
     CHECK_INT(listen(*ret_fd, 4), 0);
@@ -187,14 +187,14 @@ TEST(the_link_comes_up_and_routes_decide_what_it_reaches)
     if (!slirp.program)
         SKIP("slirp4netns is not installed");
     if (access("/dev/net/tun", R_OK | W_OK) < 0)
-        SKIP("no /dev/net/tun");
+        SKIP("kernel: no /dev/net/tun");
     struct sockaddr_in host = a_listener(&listener);
     CHECK_INT(pipe2(go, O_CLOEXEC), 0);
     pid_t pid = csn_clone(CSN_CLONE_NEWUSER | CSN_CLONE_NEWNET, -1, &pidfd);
     if (pid == 0)
         _exit(sandbox_side(&host, go[0]));
     if (pid == -EPERM)
-        SKIP("no right to make namespaces");
+        SKIP("kernel: no right to make namespaces");
     CHECK(pid > 0);
     CHECK_INT(csn_userns_map(pid, &uid, 1, &gid, 1, true), 0);
     slirp.netns_fd = ns_fd(pid, "net");

@@ -115,7 +115,9 @@ static bool by_argument(enum csn_rule rule, const uint64_t *args)
     case CSN_RULE_MKNODAT:
         return !S_ISCHR(args[2] & 0xffff) && !S_ISBLK(args[2] & 0xffff);
     case CSN_RULE_PRCTL:
-        return (uint32_t) args[0] != 35;
+        return !IS_IN((uint32_t) args[0], csn_refused_prctls);
+    case CSN_RULE_MADVISE:
+        return (uint32_t) args[2] != 12;
     case CSN_RULE_PRLIMIT:
         return args[2] == 0 || (uint32_t) args[0] == 0;
     default:
@@ -180,11 +182,13 @@ static const uint64_t interesting[] = {
     6,
     8,
     10,
+    12,
     16,
     17,
     35,
     40,
     58,
+    67,
     132,
     262,
     0x2000,
@@ -311,6 +315,7 @@ TEST(every_family_type_and_protocol_of_sockets)
         for (size_t i = 0; i < CSN_N_CALLS; i++)
             if (!strcmp(csn_calls[i].name, "socket"))
                 call = &csn_calls[i];
+        CHECK(call);
         struct seccomp_data d = { .nr = programs[p].is_x86 ? call->x86_64 : call->aarch64 };
         d.arch = programs[p].is_x86 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64;
         for (d.args[0] = 0; d.args[0] < 48; d.args[0]++)
@@ -407,6 +412,8 @@ TEST(arguments_decide_for_real)
     CHECK_INT(TRY(SYS_mknodat, -1, (long) "x", S_IFCHR | 0600, 0), EPERM);
     CHECK_INT(TRY(SYS_mknodat, -1, (long) "x", S_IFIFO | 0600, 0), EBADF);
     CHECK_INT(TRY(SYS_prctl, 35, 0, 0, 0, 0), EPERM);
+    CHECK_INT(TRY(SYS_prctl, 67, 1, 0, 0, 0), EPERM);
+    CHECK_INT(TRY(SYS_madvise, 0, 0, 12, 0, 0), EPERM);
     CHECK_INT(TRY(SYS_prlimit64, 0, RLIMIT_CORE, (long) &limit, 0), 0);
     CHECK_INT(TRY(SYS_prlimit64, 1, RLIMIT_CORE, (long) &limit, 0), EPERM);
 }

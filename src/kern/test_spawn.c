@@ -112,7 +112,7 @@ static int in_namespaces(int (*body)(void))
     CHECK_INT(pipe2(go, O_CLOEXEC), 0);
     pid_t pid = csn_clone(CSN_CLONE_ALL_NS, -1, &pidfd);
     if (pid == -EPERM || pid == -ENOSPC || pid == -EINVAL)
-        SKIP("not all eight namespaces can be made here: %d", -pid);
+        SKIP("kernel: not all eight namespaces can be made here: %d", -pid);
     CHECK(pid >= 0);
     if (pid == 0) {
         if (csn_read(go[0], &byte, 1) != 1)
@@ -207,7 +207,7 @@ TEST(a_map_of_65536_ids_and_an_unused_namespace)
     int r = csn_userns_make(&map, 1, &map, 1, &fd);
 
     if (r == -EPERM)
-        SKIP("needs CAP_SETUID");
+        SKIP("user: needs CAP_SETUID");
     CHECK_INT(r, 0);
     CHECK(fd >= 0);
     CHECK_INT(csn_userns_make((csn_idmap[9]){ { 0, 0, 1 } }, 9, &map, 1, &fd), -E2BIG);

@@ -129,6 +129,28 @@ static void end_child(void *user)
     (void) waitpid(pid, NULL, 0);
 }
 
+static void write_text(int dir, const char *name, const char *text)
+{
+    csn_auto(fd) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    CHECK(fd >= 0);
+    CHECK_INT(csn_write_all(fd, text, strlen(text)), 0);
+}
+
+TEST(page_tables_count_as_memory)
+{
+    csn_auto(fd) int proc = a_dir();
+    csn_watch_sample sample;
+
+    CHECK_INT(mkdirat(proc, "7", 0700), 0);
+    write_text(proc, "7/stat", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 5 5 0 0 20 0 3 0 1");
+    write_text(proc, "7/status",
+               "Name:\tx\nRssAnon:\t     100 kB\nRssShmem:\t      10 kB\nVmPTE:\t    1000 kB\n");
+    CHECK_INT(csn_watch_processes(proc, 10, &sample), 0);
+    CHECK_INT(sample.n_threads, 3);
+    CHECK_INT(sample.memory_bytes, 1110 * 1024);
+}
+
 TEST(processes_are_summed_and_their_names_cant_lie)
 {
     csn_auto(fd) int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

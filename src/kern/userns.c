@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -17,6 +18,8 @@
 #include "mount.h"
 #include "pidfd.h"
 #include "spawn.h"
+
+enum { SHARE = 4 };
 
 /* R8: nothing on the way is a symlink or mounted over. */
 static int open_in_proc(int proc_fd, const char *path, int flags, int *ret_fd)
@@ -91,16 +94,18 @@ int csn_userns_map(pid_t pid, const csn_idmap *uids, size_t n_uids, const csn_id
 }
 
 /* Each name is a plain one in a directory that was verified. */
-static int write_zero(int dir_fd, const char *name)
+static int write_limit(int dir_fd, const char *name, unsigned long limit)
 {
     csn_auto(fd) int fd = csn_fault_as("write_proc", EPERM);
+    char text[24];
 
     if (fd < 0)
         return fd;
     fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) /* a kind of namespace this kernel hasn't got can't be made either */
         return errno == ENOENT ? 0 : -errno;
-    ssize_t n = csn_write(fd, "0", 1);
+    int len = snprintf(text, sizeof(text), "%lu", limit); /* always fits */
+    ssize_t n = csn_write(fd, text, (size_t) len);
     return n < 0 ? (int) n : 0;
 }
 
@@ -129,7 +134,34 @@ int csn_userns_limits_zero(int limits_fd, bool is_last)
 
     for (size_t i = 0; r == 0 && i < CSN_COUNT(kinds); i++)
         if (kinds[i].is_last == is_last)
-            r = write_zero(limits_fd, kinds[i].file);
+            r = write_limit(limits_fd, kinds[i].file, 0);
+    return r;
+}
+
+/* The host's own number, which everybody's are taken from. */
+static unsigned long read_host_limit(int limits_fd, const char *path)
+{
+    csn_auto(fd) int fd = openat(limits_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char text[24] = "";
+    ssize_t n = fd < 0 ? -1 : csn_read(fd, text, sizeof(text) - 1);
+
+    return n > 0 ? strtoul(text, NULL, 10) : 0;
+}
+
+int csn_userns_limits_share(int limits_fd)
+{
+    static const struct {
+        const char *host, *own;
+    } kinds[] = {
+        { "../fs/inotify/max_user_instances", "max_inotify_instances" },
+        { "../fs/inotify/max_user_watches", "max_inotify_watches" },
+    };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < CSN_COUNT(kinds); i++) {
+        unsigned long share = read_host_limit(limits_fd, kinds[i].host) / SHARE;
+        r = write_limit(limits_fd, kinds[i].own, share > 0 ? share : 1);
+    }
     return r;
 }
 

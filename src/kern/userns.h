@@ -46,6 +46,10 @@ int csn_userns_forbid_nested(int proc_fd);
 int csn_userns_limits_open(int proc_fd, int *ret_fd);
 int csn_userns_limits_zero(int limits_fd, bool is_last);
 
+/* What the namespace's users take of inotify counts for its maker, too, on a host where root has 128 by default: nobody
+ * gets more than a quarter of that. */
+int csn_userns_limits_share(int limits_fd);
+
 /* A descriptor of a user namespace with these maps that nobody lives in, for csn_tree_idmap().
  * Costs a short-lived child. */
 int csn_userns_make(const csn_idmap *uids, size_t n_uids, const csn_idmap *gids, size_t n_gids,

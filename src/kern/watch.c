@@ -68,7 +68,9 @@ static int read_status(int proc_fd, const char *pid, struct process *p)
         if (!csn_str_split(&line, ':', &key) || !line.data)
             continue;
         if (csn_str_is(key, "RssAnon"))
-            p->anon_kib = kib_of(csn_str_trim(line));
+            p->anon_kib += kib_of(csn_str_trim(line));
+        else if (csn_str_is(key, "VmPTE")) /* one page touched in each 2 MiB makes as many of these */
+            p->anon_kib += kib_of(csn_str_trim(line));
         else if (csn_str_is(key, "RssShmem"))
             p->shared_kib = kib_of(csn_str_trim(line));
     }

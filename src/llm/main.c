@@ -121,7 +121,7 @@ static bool wants_retry(const struct ask *a, int tries)
     bool is_passing = a->code == CURLE_OK
                           ? a->status == 429 || a->status >= 500
                           : a->code != CURLE_OPERATION_TIMEDOUT && a->code != CURLE_OUT_OF_MEMORY &&
-                                a->code != CURLE_URL_MALFORMAT &&
+                                a->code != CURLE_WRITE_ERROR && a->code != CURLE_URL_MALFORMAT &&
                                 a->code != CURLE_UNSUPPORTED_PROTOCOL;
     int64_t wait = a->retry_ms ? a->retry_ms : (int64_t) WAIT_MS << tries;
 
@@ -156,6 +156,8 @@ static int say_status(const struct ask *a)
     words =
         csn_json_get_str(csn_json_get(doc, "error"), "message", csn_json_get_str(doc, "error", ""));
     csn_buf_printf(&text, "HTTP %ld%s%s", a->status, *words ? ": " : "", words);
+    if (!*words)
+        csn_buf_puts(&text, " from the model's endpoint");
     return say(a->status == 401 || a->status == 403 ? "auth"
                : a->status == 429                   ? "rate_limit"
                                                     : "http",
@@ -181,6 +183,14 @@ static int say_answer(const struct ask *a)
     return csn_write_all(STDOUT_FILENO, out.data, out.len) < 0;
 }
 
+static int say_network(const struct ask *a)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+
+    csn_buf_printf(&text, "the model's endpoint %s: %s", a->url.data, curl_easy_strerror(a->code));
+    return say("network", text.data, 0);
+}
+
 static int answer(struct ask *a)
 {
     struct curl_slist *headers = make_headers();
@@ -192,8 +202,10 @@ static int answer(struct ask *a)
     curl_slist_free_all(headers);
     if (a->code == CURLE_OPERATION_TIMEDOUT)
         return say("timeout", "the endpoint did not answer in time", 0);
+    if (a->code == CURLE_WRITE_ERROR)
+        return say("protocol", "the endpoint's reply is larger than 16 MiB", a->status);
     if (a->code != CURLE_OK)
-        return say("network", curl_easy_strerror(a->code), 0);
+        return say_network(a);
     return a->status >= 200 && a->status < 300 ? say_answer(a) : say_status(a);
 }
 

@@ -88,7 +88,7 @@ void csn_local_box_facts(csn_local_box *box, const csn_box_state *state)
     box->base.facts = (csn_receipt){
         .ended = (csn_ending) state->ended,
         .exit_code = -1,
-        .wall_us = state->wall_us,
+        .wall_us = state->wall_us > box->waited_us ? state->wall_us - box->waited_us : 0,
         .user_us = state->user_us,
         .sys_us = state->sys_us,
         .peak_memory_bytes = state->peak_memory_bytes,
@@ -108,6 +108,7 @@ void csn_local_box_facts(csn_local_box *box, const csn_box_state *state)
         .timeout_ms = box->base.wish.timeout_ms,
         .output_limit_bytes = box->base.wish.output_bytes,
         .shares_host_uid = state->shares_host_uid != 0,
+        .cpu_rung = (csn_cpu_rung) state->cpu_rung,
     };
 }
 
@@ -153,14 +154,12 @@ static int ask_hello(csn_local_box *box)
     return r < 0 ? r : (csn_conn_is_open(&box->conn) ? 0 : -ENOTCONN);
 }
 
-int csn_local_box_connect(csn_local_box *box)
+static int dial(csn_local_box *box, int *ret_fd)
 {
     csn_auto(fd) int fd = -1;
     struct sockaddr_un addr = { .sun_family = AF_UNIX };
     int r;
 
-    if (csn_conn_is_open(&box->conn))
-        return 0;
     if ((r = csn_fault_as("socket", EMFILE)) < 0)
         return r;
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -170,6 +169,33 @@ int csn_local_box_connect(csn_local_box *box)
     (void) snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/sock", box->dir_fd);
     if (connect(fd, (struct sockaddr *) &addr, sizeof(addr)) < 0)
         return -errno;
+    *ret_fd = csn_take_fd(&fd);
+    return 0;
+}
+
+int csn_local_box_lend(csn_box *base, int *ret_fd, csn_error *err)
+{
+    csn_local_box *box = csn_local_box_of(base);
+    int r = csn_local_box_need(box, "lend it", err);
+
+    if (r < 0)
+        return r;
+    r = dial(box, ret_fd);
+    return r < 0 ? csn_fail(err, CSN_E_STATE,
+                            "lend sandbox '%s': its keeper has no door (create it detached)",
+                            base->wish.id)
+                 : CSN_OK;
+}
+
+int csn_local_box_connect(csn_local_box *box)
+{
+    csn_auto(fd) int fd = -1;
+    int r;
+
+    if (csn_conn_is_open(&box->conn))
+        return 0;
+    if ((r = dial(box, &fd)) < 0)
+        return r;
     r = csn_conn_open(&box->conn, fd);
     if (r < 0)
         return r;
@@ -269,7 +295,7 @@ int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)
     if (box->is_busy)
         return csn_fail(err, CSN_E_STATE, "%s: sandbox '%s' is not yet started", verb,
                         box->base.wish.id);
-    if (!csn_conn_is_open(&box->conn) && box->base.state != CSN_STATE_DELETED) {
+    if (!csn_conn_is_open(&box->conn) && box->base.state != CSN_STATE_DELETED && box->dir_fd >= 0) {
         int r = csn_local_box_refresh(&box->base, err);
         if (r < 0)
             return r;

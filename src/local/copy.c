@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "image/image.h"
 #include "local/helper.h"
 #include "local/local.h"
@@ -66,10 +67,19 @@ static void finish(copy_op *op, int r, csn_error *err)
 static int put_image(copy_op *op, csn_error *err)
 {
     const csn_wish *wish = &op->box->base.wish;
+    csn_auto(image_ref) csn_image_ref below = CSN_IMAGE_REF_INIT;
     csn_image_ref ref = { .is_host_based = wish->is_host_based,
                           .env = wish->image_env,
                           .cwd = wish->cwd[0] ? wish->cwd : NULL };
 
+    int r = csn_streq(wish->image, "host")
+                ? CSN_OK
+                : csn_image_resolve(csn_local_of(&op->box->base)->state_fd, wish->image, &below, err);
+    if (r < 0 && r != CSN_E_NOT_FOUND)
+        return r;
+    ref.entrypoint = below.entrypoint; /* what the image below was made to run, this one is */
+    ref.cmd = below.cmd;
+    ref.user = below.user;
     memcpy(ref.layers[ref.n_layers++], op->layer, sizeof(op->layer));
     for (size_t i = 0; wish->layers[i]; i++) {
         if (ref.n_layers >= CSN_IMAGE_LAYERS_MAX || strlen(wish->layers[i]) >= CSN_LAYER_ID_SIZE)

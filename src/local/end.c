@@ -82,14 +82,18 @@ static int find_keeper(csn_local_box *box, csn_error *err)
     return csn_conn_is_open(&box->conn) ? CSN_OK : csn_local_box_refresh(&box->base, err);
 }
 
+/* CSN_E_LOST: there is none to be told, or it closed its door while we were speaking. */
 static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_done_fn done, void *user,
                    csn_error *err)
 {
     csn_stop stop = { .grace_ms = grace_ms, .delete_too = is_delete };
     csn_out out = { .type = CSN_FRAME_STOP, .fixed = &stop, .fixed_len = sizeof(stop) };
-    plain *p = plain_new(box, done, user, err);
+    plain *p;
     int r;
 
+    if (!csn_conn_is_open(&box->conn))
+        return CSN_E_LOST;
+    p = plain_new(box, done, user, err);
     if (!p)
         return CSN_E_NO_MEMORY;
     p->is_delete = is_delete;
@@ -97,11 +101,14 @@ static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_done_fn
     if (box->child == 0 && box->pidfd < 0)
         box->pidfd = (int) syscall(SYS_pidfd_open, box->base.keeper_pid, 0);
     r = csn_conn_ask(&box->conn, &out, &p->req, on_end);
-    if (r < 0) {
-        plain_drop(p);
+    csn_keeper_stock_now(csn_local_of(&box->base));
+    if (r >= 0)
+        return CSN_OK;
+    plain_drop(p);
+    if (r != -ENOTCONN)
         return csn_fail_sys(err, r, "tell the keeper of sandbox '%s' to stop", box->base.wish.id);
-    }
-    return CSN_OK;
+    csn_local_box_lost(box);
+    return CSN_E_LOST;
 }
 
 /* No keeper answers: with the directory's lock, end one that has no door, and remove the box if wished. */
@@ -134,8 +141,8 @@ int csn_local_stop(csn_box *base, int grace_ms, csn_done_fn done, void *user, cs
         return csn_fail(err, CSN_E_STATE, "stop sandbox '%s': it is being started", base->wish.id);
     if ((r = find_keeper(box, err)) < 0)
         return r;
-    if (csn_conn_is_open(&box->conn))
-        return ask_end(box, grace_ms, base->wish.is_ephemeral, done, user, err);
+    if ((r = ask_end(box, grace_ms, base->wish.is_ephemeral, done, user, err)) != CSN_E_LOST)
+        return r;
     if (base->state == CSN_STATE_STARTED &&
         (r = end_unreachable(box, base->wish.is_ephemeral, err)) < 0)
         return r;
@@ -153,8 +160,8 @@ int csn_local_delete(csn_box *base, csn_done_fn done, void *user, csn_error *err
     }
     if ((r = find_keeper(box, err)) < 0)
         return r;
-    if (csn_conn_is_open(&box->conn))
-        return ask_end(box, -1, true, done, user, err);
+    if ((r = ask_end(box, -1, true, done, user, err)) != CSN_E_LOST)
+        return r;
     if (base->state != CSN_STATE_DELETED && (r = end_unreachable(box, true, err)) < 0)
         return r;
     return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
@@ -287,4 +294,82 @@ int csn_local_set_timers(csn_box *base, int64_t ttl_ms, int64_t idle_stop_ms, cs
         return csn_fail_sys(err, r, "set the timers of sandbox '%s'", base->wish.id);
     }
     return CSN_OK;
+}
+
+/* New limits. The keeper is asked first: what it refuses is not written down. */
+typedef struct resizing {
+    csn_request req;
+    csn_local_box *box; /* counted */
+    csn_done_fn done;
+    void *user;
+    int64_t memory_bytes, cpu_milli, disk_bytes;
+} resizing;
+
+static void change_limits(csn_wish *wish, void *with)
+{
+    const resizing *z = with;
+
+    wish->memory_bytes = z->memory_bytes ? z->memory_bytes : wish->memory_bytes;
+    wish->cpu_milli = z->cpu_milli ? z->cpu_milli : wish->cpu_milli;
+    wish->disk_bytes = z->disk_bytes ? z->disk_bytes : wish->disk_bytes;
+}
+
+static bool on_resized(csn_request *req, csn_msg *msg)
+{
+    resizing *z = csn_container_of(req, resizing, req);
+    resizing copy = *z;
+    csn_error err = { 0 };
+    int r = csn_msg_result(msg, CSN_FRAME_DONE, &err);
+
+    free(z);
+    if (r >= 0)
+        r = change_record(copy.box, change_limits, &copy, &err);
+    copy.done(r, r < 0 ? &err : NULL, copy.user);
+    csn_box_unref(&copy.box->base);
+    return true;
+}
+
+static int ask_resize(const resizing *what, csn_error *err)
+{
+    csn_resize to = { .memory_bytes = what->memory_bytes, .cpu_milli = what->cpu_milli };
+    csn_out out = { .type = CSN_FRAME_RESIZE, .fixed = &to, .fixed_len = sizeof(to) };
+    resizing *z = csn_malloc(sizeof(*z));
+    int r;
+
+    if (!z)
+        return csn_fail(err, CSN_E_NO_MEMORY, "start a request");
+    *z = *what;
+    r = csn_conn_ask(&z->box->conn, &out, &z->req, on_resized);
+    if (r < 0) {
+        free(z);
+        return csn_fail_sys(err, r, "resize sandbox '%s'", what->box->base.wish.id);
+    }
+    csn_box_ref(&what->box->base);
+    return CSN_OK;
+}
+
+int csn_local_resize(csn_box *base, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
+                     csn_done_fn done, void *user, csn_error *err)
+{
+    csn_local_box *box = csn_local_box_of(base);
+    resizing z = { .box = box,
+                   .done = done,
+                   .user = user,
+                   .memory_bytes = memory_bytes,
+                   .cpu_milli = cpu_milli,
+                   .disk_bytes = disk_bytes };
+    int r = csn_local_box_refresh(base, err);
+
+    if (r < 0)
+        return r;
+    if (base->state == CSN_STATE_STARTED && disk_bytes)
+        return csn_fail(err, CSN_E_STATE,
+                        "resize sandbox '%s': its disk changes only while it is stopped",
+                        base->wish.id);
+    if (base->state == CSN_STATE_STARTED && (r = csn_local_box_need(box, "resize it", err)) < 0)
+        return r;
+    if (csn_conn_is_open(&box->conn))
+        return ask_resize(&z, err);
+    r = change_record(box, change_limits, &z, err);
+    return r < 0 ? r : csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
 }

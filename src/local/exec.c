@@ -18,9 +18,25 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/time.h"
 #include "wire/spec.h"
 
 enum { CHUNK = 64 * 1024, WIDE_PIPE = 1 << 20, DRAIN_MAX = 2 << 20 };
+
+static void take_facts(csn_receipt *receipt, const csn_receipt *facts)
+{
+    receipt->walls = facts->walls;
+    receipt->walls_missing = facts->walls_missing;
+    receipt->limits_kernel = facts->limits_kernel;
+    receipt->rung = facts->rung;
+    receipt->disk_rung = facts->disk_rung;
+    receipt->memory_limit_bytes = facts->memory_limit_bytes;
+    receipt->cpu_limit_milli = facts->cpu_limit_milli;
+    receipt->pids_limit = facts->pids_limit;
+    receipt->disk_limit_bytes = facts->disk_limit_bytes;
+    receipt->shares_host_uid = facts->shares_host_uid;
+    receipt->cpu_rung = facts->cpu_rung;
+}
 
 csn_local_exec *csn_exec_new(csn_local_box *box, const csn_exec_events *events, void *user)
 {
@@ -29,19 +45,8 @@ csn_local_exec *csn_exec_new(csn_local_box *box, const csn_exec_events *events, 
     if (!x)
         return NULL;
     x->base = (csn_exec){ .box = csn_box_ref(&box->base), .events = events, .user = user };
-    x->base.receipt = (csn_receipt){
-        .exit_code = -1,
-        .walls = box->base.facts.walls,
-        .walls_missing = box->base.facts.walls_missing,
-        .limits_kernel = box->base.facts.limits_kernel,
-        .rung = box->base.facts.rung,
-        .disk_rung = box->base.facts.disk_rung,
-        .memory_limit_bytes = box->base.facts.memory_limit_bytes,
-        .cpu_limit_milli = box->base.facts.cpu_limit_milli,
-        .pids_limit = box->base.facts.pids_limit,
-        .disk_limit_bytes = box->base.facts.disk_limit_bytes,
-        .shares_host_uid = box->base.facts.shares_host_uid,
-    };
+    x->base.receipt.exit_code = -1;
+    take_facts(&x->base.receipt, &box->base.facts);
     x->n_refs = 1;
     x->is_owned = true;
     x->log_fd = x->index_fd = x->in.fd = x->in.from_fd = -1;
@@ -60,6 +65,7 @@ static void close_out(csn_out_stream *out)
 
 static void close_streams(csn_local_exec *x)
 {
+    csn_timer_cancel(&x->linger);
     close_out(&x->out[0]);
     close_out(&x->out[1]);
     csn_in_close(&x->in);
@@ -193,6 +199,29 @@ static bool drain(csn_local_exec *x)
     return !x->is_paused;
 }
 
+static void on_lingered(csn_timer *timer, void *user)
+{
+    csn_local_exec *x = user;
+
+    (void) timer;
+    x->linger_ms = 0;
+    csn_exec_end_if_drained(x);
+}
+
+/* Whether to wait for those who still hold its streams. */
+static bool lingers(csn_local_exec *x)
+{
+    if (x->linger_ms <= 0 || !x->is_owned || !x->base.box->backend ||
+        x->base.receipt.ended != CSN_ENDED_EXIT || (x->out[0].fd < 0 && x->out[1].fd < 0))
+        return false;
+    if (!x->linger.loop &&
+        csn_timer_set(csn_local_of(x->base.box)->base.loop, &x->linger,
+                      csn_deadline_in_ms(x->linger_ms), on_lingered, x) < 0)
+        return false;
+    listen_again(x);
+    return true;
+}
+
 void csn_exec_end_if_drained(csn_local_exec *x)
 {
     if (!x->is_exited || x->base.is_ended || x->is_busy || x->is_paused)
@@ -201,7 +230,7 @@ void csn_exec_end_if_drained(csn_local_exec *x)
     x->is_busy = true;
     bool is_drained = drain(x);
     x->is_busy = false;
-    if (is_drained) {
+    if (is_drained && !lingers(x)) {
         close_streams(x);
         x->base.is_ended = true;
         if (x->is_owned)
@@ -216,6 +245,7 @@ void csn_local_exec_exited(csn_local_box *box, const csn_process_state *state)
         csn_local_exec *x = csn_list_entry(node, csn_local_exec, link);
         if (x->base.id != state->process || !x->base.is_started || x->is_exited)
             continue;
+        take_facts(&x->base.receipt, &box->base.facts); /* a borrowed box learns them after its first spawn */
         csn_exec_take_state(x, state);
         x->is_exited = true;
         csn_exec_end_if_drained(x);
@@ -362,13 +392,18 @@ int csn_local_exec_start(csn_box *base, const csn_exec_spec *spec, const csn_exe
     if (!x)
         return csn_fail(err, CSN_E_NO_MEMORY, "run a command");
     x->is_held = spec->is_background || spec->is_pty;
-    r = x->is_held ? 0 : open_streams(x, spec, far);
+    x->linger_ms = spec->linger_ms;
+    r = x->is_held || spec->own_fds ? 0 : open_streams(x, spec, far);
     if (r == 0)
-        r = send_spawn(x, spec, far);
+        r = send_spawn(x, spec, spec->own_fds ? spec->own_fds : far);
     csn_close_many(far, 3);
     if (r < 0) {
         csn_exec_unref(x);
-        return csn_fail_sys(err, r, "run a command in sandbox '%s'", base->wish.id);
+        if (r == -ENOTCONN) /* it ended, and we had not heard of it */
+            csn_conn_poll(&box->conn);
+        return r == -ENOTCONN && csn_local_box_need(box, "run a command", err) < 0
+                   ? CSN_E_STATE
+                   : csn_fail_sys(err, r, "run a command in sandbox '%s'", base->wish.id);
     }
     *ret_exec = &x->base;
     return CSN_OK;

@@ -39,6 +39,8 @@ struct csn_local_exec {
     bool is_paused;
     bool is_exited; /* EXITED came; its output may still be in the pipes */
     bool is_busy;   /* in a callback */
+    int64_t linger_ms; /* after its end, for those who hold its streams; 0: none, or over */
+    csn_timer linger;
     csn_out_stream out[2];
     csn_in_stream in;
     int log_fd, index_fd;

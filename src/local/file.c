@@ -1,7 +1,9 @@
 /* File verbs. Each is a worker inside, which answers on a socket of its own; what it says is said by the attacker, so
- * every field is checked, every string was bounded by its frame, and a descriptor must be a regular file. */
+ * every field is checked, every string was bounded by its frame, and a descriptor must be a regular file, or a connection
+ * to the port that was asked for. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,8 @@
 #include "local/local.h"
 #include "wire/filereq.h"
 
+enum { FRAMES_A_TURN = 64 };
+
 typedef struct file_op {
     csn_list link;      /* in csn_local.files */
     csn_request req;    /* the SPAWN: only its failure matters */
@@ -23,14 +27,18 @@ typedef struct file_op {
     int fd;
     csn_source *source;
     uint32_t verb, max_results, n_results;
+    uint32_t port; /* of CONNECT */
+    int levels; /* of LIST */
     char *path; /* for messages */
     csn_file_fn on_file;
     csn_match_fn on_match;
     void *fn_user;
     csn_call_done_fn *done;
     void *user;
+    const void *owner; /* what a cancel names it by */
+    bool is_cancelled;
     bool is_busy; /* in a callback, which may wait in turns of its own */
-    /* Of OPEN: handed on when the worker is done and has let go of its own, else a program just written could be busy. */
+    /* Of OPEN and CONNECT: handed on when the worker is done and has let go of its own, else a program just written could be busy. */
     csn_file_result opened;
 } file_op;
 
@@ -61,6 +69,7 @@ static int code_of(int e)
     switch (e) {
     case ENOENT:
     case ENOTDIR:
+    case ECONNREFUSED: /* nobody listens */
         return CSN_E_NOT_FOUND;
     case EEXIST:
     case ENOTEMPTY:
@@ -84,8 +93,11 @@ static int code_of(int e)
         return CSN_E_LIMIT;
     case ENOMEM:
         return CSN_E_NO_MEMORY;
+    case ETIMEDOUT:
+        return CSN_E_TIMEOUT;
     case ENAMETOOLONG:
     case ELOOP:
+    case ESRCH: /* nobody has that name */
         return CSN_E_INVALID;
     default:
         return CSN_E_SYSTEM;
@@ -98,7 +110,7 @@ static int fail_file(csn_error *err, const file_op *op, int e)
 
     if (op->verb == CSN_FILE_CHMOD && e == EINVAL) /* an id that isn't mapped into the sandbox */
         code = CSN_E_DENIED;
-    csn_fail(err, code, "'%.180s': %s", op->path, csn_strerror(e));
+    csn_fail(err, code, "'%.180s': %s", op->path, e == ENXIO ? "not a regular file" : csn_strerror(e));
     if (err)
         err->sys_errno = e;
     return code;
@@ -117,6 +129,23 @@ static const char *name_or_number(const char *name, uint32_t id, char number[16]
     return number;
 }
 
+/* 1 … levels components, none of them empty, "." or "..". */
+static bool is_below(const char *path, int levels)
+{
+    int n = 0;
+
+    for (;; path++) {
+        size_t len = strcspn(path, "/");
+        if (len == 0 || (path[0] == '.' && (len == 1 || (path[1] == '.' && len == 2))))
+            return false;
+        if (++n > levels)
+            return false;
+        path += len;
+        if (*path == '\0')
+            return true;
+    }
+}
+
 static int take_entry(file_op *op, csn_msg *msg, csn_error *err)
 {
     csn_unpack rest = csn_msg_rest(msg, sizeof(csn_file_entry));
@@ -129,8 +158,7 @@ static int take_entry(file_op *op, csn_msg *msg, csn_error *err)
     if (csn_unpack_end(&rest) < 0 || e.kind < CSN_FILE_REGULAR || e.kind > CSN_FILE_DEVICE ||
         e.size_bytes < 0)
         return protocol_error(err, "a malformed entry");
-    if (op->verb == CSN_FILE_LIST &&
-        (!path[0] || strchr(path, '/') || strcmp(path, ".") == 0 || strcmp(path, "..") == 0))
+    if (op->verb == CSN_FILE_LIST && !is_below(path, op->levels))
         return protocol_error(err, "an entry that is no name");
     if (op->max_results && op->n_results++ >= op->max_results)
         return protocol_error(err, "more entries than were asked for");
@@ -168,25 +196,82 @@ static int take_match(file_op *op, csn_msg *msg, csn_error *err)
 }
 
 /* R30: whatever the worker opened, only a regular file is let through. */
+static int check_file(int fd, int64_t *ret_size, csn_error *err, const file_op *op)
+{
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0 || fstat(fd, &st) < 0)
+        return protocol_error(err, "no descriptor");
+    if (!S_ISREG(st.st_mode))
+        return csn_fail(err, CSN_E_NOT_REGULAR, "'%.180s' is not a regular file", op->path);
+    if (flags & O_PATH)
+        return protocol_error(err, "a descriptor that can't be read or written");
+    *ret_size = (int64_t) st.st_size;
+    return CSN_OK;
+}
+
+static bool is_option(int fd, int name, int wanted)
+{
+    int value = 0;
+    socklen_t len = sizeof(value);
+
+    return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 && value == wanted;
+}
+
+static bool is_peer(int fd, uint32_t port)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } peer = { 0 };
+    socklen_t len = sizeof(peer);
+
+    if (getpeername(fd, &peer.any, &len) < 0)
+        return false;
+    if (peer.any.sa_family == AF_INET)
+        return is_option(fd, SO_DOMAIN, AF_INET) && peer.v4.sin_port == htons((uint16_t) port) &&
+               peer.v4.sin_addr.s_addr == htonl(INADDR_LOOPBACK);
+    return peer.any.sa_family == AF_INET6 && is_option(fd, SO_DOMAIN, AF_INET6) &&
+           peer.v6.sin6_port == htons((uint16_t) port) && IN6_IS_ADDR_LOOPBACK(&peer.v6.sin6_addr);
+}
+
+/* The same for a connection: TCP, to where it was asked for. And a close of it must never wait. */
+static int check_connection(int fd, csn_error *err, const file_op *op)
+{
+    const struct linger none = { 0 };
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0 || (flags & O_PATH) || !is_option(fd, SO_TYPE, SOCK_STREAM) ||
+        !is_option(fd, SO_PROTOCOL, IPPROTO_TCP) || !is_peer(fd, op->port))
+        return protocol_error(err, "a descriptor that is no connection to the port");
+    if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) < 0 ||
+        fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return protocol_error(err, "a connection that can't be set up");
+    return CSN_OK;
+}
+
 static int take_fd(csn_msg *msg, csn_file_result *ret, csn_error *err, const file_op *op)
 {
     csn_auto(fd) int fd = csn_msg_take_fd(msg, 0);
     csn_file_done done;
-    struct stat st;
 
     csn_msg_fixed(msg, &done, sizeof(done));
     if (done.sys_errno)
         return fail_file(err, op, done.sys_errno);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0)
         return protocol_error(err, "no descriptor");
-    if (!S_ISREG(st.st_mode))
-        return csn_fail(err, CSN_E_NOT_REGULAR, "'%.180s' is not a regular file", op->path);
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || (flags & O_PATH))
-        return protocol_error(err, "a descriptor that can't be read or written");
-    ret->value = (int64_t) st.st_size;
-    ret->fd = csn_take_fd(&fd);
-    return CSN_OK;
+    int r = op->verb == CSN_FILE_CONNECT ? check_connection(fd, err, op)
+                                         : check_file(fd, &ret->value, err, op);
+    if (r >= 0)
+        ret->fd = csn_take_fd(&fd);
+    return r;
+}
+
+static bool yields_fd(const file_op *op)
+{
+    return op->verb == CSN_FILE_OPEN || op->verb == CSN_FILE_CONNECT;
 }
 
 /* True: that was the last frame. */
@@ -202,7 +287,7 @@ static bool take_frame(file_op *op, csn_msg *msg, csn_file_result *ret, int *ret
         *ret_r = take_match(op, msg, err);
         return *ret_r < 0;
     case CSN_FRAME_FILE_FD:
-        *ret_r = op->verb == CSN_FILE_OPEN && op->opened.fd < 0
+        *ret_r = yields_fd(op) && op->opened.fd < 0
                      ? take_fd(msg, &op->opened, err, op)
                      : protocol_error(err, "a descriptor nobody asked for");
         return *ret_r < 0;
@@ -211,7 +296,7 @@ static bool take_frame(file_op *op, csn_msg *msg, csn_file_result *ret, int *ret
         ret->value = done.value;
         ret->is_cut = done.is_cut != 0;
         *ret_r = done.sys_errno ? fail_file(err, op, done.sys_errno) : CSN_OK;
-        if (*ret_r >= 0 && op->verb == CSN_FILE_OPEN) {
+        if (*ret_r >= 0 && yields_fd(op)) {
             *ret = op->opened;
             op->opened.fd = -1;
             if (ret->fd < 0)
@@ -221,9 +306,9 @@ static bool take_frame(file_op *op, csn_msg *msg, csn_file_result *ret, int *ret
     }
 }
 
-static void on_channel(csn_source *src, uint32_t events, void *user)
+/* One frame. True: there may be another; else nothing is there yet, or the op is over and freed. */
+static bool take_one(file_op *op)
 {
-    file_op *op = user;
     csn_local *local = csn_local_of(&op->box->base);
     char *buffer = local->frame_buffer ? local->frame_buffer : csn_malloc(CSN_FRAME_MAX);
     csn_file_result result = { .fd = -1 };
@@ -232,13 +317,8 @@ static void on_channel(csn_source *src, uint32_t events, void *user)
     bool is_last = false;
     int r, ret = CSN_OK;
 
-    (void) src;
-    (void) events;
-    if (!buffer || op->is_busy) {
-        if (buffer != local->frame_buffer)
-            free(buffer);
-        return;
-    }
+    if (!buffer)
+        return false;
     local->frame_buffer = NULL;
     r = csn_frame_recv(op->fd, buffer, CSN_FRAME_MAX, CSN_SAID_BY_WORKER, MSG_DONTWAIT, &msg);
     op->is_busy = true;
@@ -250,13 +330,37 @@ static void on_channel(csn_source *src, uint32_t events, void *user)
         free(buffer);
     else
         local->frame_buffer = buffer;
-    if (r == -EAGAIN || r == -EINTR || (r == 1 && !is_last))
-        return;
+    if (r == -EAGAIN || r == -EINTR)
+        return false;
+    if (r == 1 && !is_last)
+        return true;
     if (r == 0)
-        ret = csn_fail(&err, CSN_E_LOST, "'%.180s': the file worker ended without an answer", op->path);
+        ret = csn_fail(&err, CSN_E_LOST, "'%.180s': the file worker ended without an answer",
+                       op->path);
     else if (r < 0)
         ret = protocol_error(&err, "a malformed frame");
     finish(op, &result, ret, &err);
+    return false;
+}
+
+/* A listing is thousands of small frames: several a turn, and others get theirs. */
+static void on_channel(csn_source *src, uint32_t events, void *user)
+{
+    file_op *op = user;
+    csn_file_result none = { .fd = -1 };
+    csn_error err = { 0 };
+
+    (void) src;
+    (void) events;
+    if (op->is_busy)
+        return;
+    if (op->is_cancelled) {
+        int r = csn_fail(&err, CSN_E_CANCELLED, "'%.180s': cancelled", op->path);
+        finish(op, &none, r, &err);
+        return;
+    }
+    for (int i = 0; i < FRAMES_A_TURN && take_one(op); i++)
+        ;
 }
 
 /* The keeper's word on the SPAWN: its success says nothing yet. */
@@ -334,9 +438,12 @@ int csn_local_file(csn_box *base, const csn_file_call *call, csn_call_done_fn *d
                      .opened = { .fd = -1 },
                      .verb = call->verb,
                      .max_results = call->max_results,
+                     .port = call->flags,
+                     .levels = call->mode > 1 ? call->mode : 1,
                      .on_file = call->on_file,
                      .on_match = call->on_match,
                      .fn_user = call->user,
+                     .owner = call->owner,
                      .done = done,
                      .user = user };
     csn_box_ref(base);
@@ -347,6 +454,18 @@ int csn_local_file(csn_box *base, const csn_file_call *call, csn_call_done_fn *d
         return csn_fail_sys(err, r, "'%.180s'", call->path);
     }
     return CSN_OK;
+}
+
+/* The worker hears that nobody listens, and we that it hung up: `done` comes from the loop, as ever. */
+void csn_local_file_cancel(csn_box *base, const void *owner)
+{
+    csn_list_foreach (node, &csn_local_of(base)->files) {
+        file_op *op = csn_list_entry(node, file_op, link);
+        if (op->owner != owner || &op->box->base != base)
+            continue;
+        op->is_cancelled = true;
+        (void) shutdown(op->fd, SHUT_RDWR); /* fails only if it is over already */
+    }
 }
 
 void csn_local_file_cancel_all(csn_local *local)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -14,6 +15,8 @@ enum { REMOVE_WAIT_MS = 120 * 1000 };
 static uint32_t flags_of(const csn_wish *wish)
 {
     return (wish->is_detached ? CSN_PLAN_DETACHED : 0u) |
+           (wish->phase == CSN_PHASE_STANDBY ? CSN_PLAN_PATIENT : 0u) |
+           (wish->is_shared ? CSN_PLAN_SHARED : 0u) |
            (wish->is_ephemeral ? CSN_PLAN_EPHEMERAL : 0u) |
            (wish->is_root ? CSN_PLAN_ROOT_INSIDE : 0u) |
            (wish->allow_ptrace ? CSN_PLAN_PTRACE : 0u) |
@@ -32,6 +35,12 @@ static int64_t fault_at(void)
 #endif
 }
 
+/* Its name, where host names may look like that. */
+static const char *host_name_of(const csn_wish *wish)
+{
+    return wish->name && strlen(wish->name) < 64 && !strchr(wish->name, '_') ? wish->name : "";
+}
+
 void csn_plan_of(const csn_local *local, const csn_wish *wish, uint32_t mode, csn_plan *ret_plan)
 {
     *ret_plan = (csn_plan){
@@ -41,7 +50,7 @@ void csn_plan_of(const csn_local *local, const csn_wish *wish, uint32_t mode, cs
         .id = wish->id,
         .name = wish->name,
         .target = "",
-        .hostname = "",
+        .hostname = host_name_of(wish),
         .id_base = wish->id_index < 0 ? 0 : 0x40000000 + wish->id_index * 65536,
         .id_index = wish->id_index,
         .memory_bytes = wish->memory_bytes,

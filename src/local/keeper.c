@@ -13,7 +13,10 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/time.h"
 #include "local/local.h"
+
+enum { LATER_MS = 20 };
 
 /* Signals as at birth, a session of its own (a terminal's ^C is not for it), and nothing inherited but what it is given. */
 static int prepare(posix_spawn_file_actions_t *fa, posix_spawnattr_t *attr, int null_fd, int sock)
@@ -128,13 +131,41 @@ int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err)
 void csn_keeper_stock(csn_local *local)
 {
     csn_orphans_reap(local);
-    uint32_t wanted = local->n_spare_wanted ? local->n_spare_wanted : local->n_created >= 2;
+    uint32_t wanted = local->n_spare_wanted;
+
+    if (wanted == 0 && !csn_standby_build(local))
+        wanted = local->n_created >= 2;
 
     while (local->n_spares < wanted && local->n_spares < CSN_SPARES_MAX) {
         if (start_keeper(local, &local->spares[local->n_spares]) < 0)
             return; /* the create that needs one will say why */
         local->n_spares++;
     }
+}
+
+static void on_stock(csn_timer *timer, void *user)
+{
+    (void) timer;
+    csn_keeper_stock(user);
+}
+
+/* Not while a sandbox is being built or its first command starts: a keeper that prepares itself takes as much of the
+ * machine. The best time is when a sandbox ends, while we wait for that. */
+static void stock_in_ms(csn_local *local, int ms)
+{
+    if (csn_timer_set(local->base.loop, &local->stock_timer, csn_deadline_in_ms(ms), on_stock,
+                      local) < 0)
+        return; /* without a spare the next create is slower, not wrong */
+}
+
+void csn_keeper_stock_later(csn_local *local)
+{
+    stock_in_ms(local, local->standby.is_hasty ? 0 : LATER_MS);
+}
+
+void csn_keeper_stock_now(csn_local *local)
+{
+    stock_in_ms(local, 0);
 }
 
 void csn_keeper_start_first(csn_local *local)

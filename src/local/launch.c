@@ -100,6 +100,7 @@ static bool on_ready(csn_request *req, csn_msg *msg)
         return true;
     }
     box->base.state = CSN_STATE_STARTED;
+    csn_keeper_stock_later(csn_local_of(&box->base));
     if (!box->base.wish.is_detached) {
         box->has_lease = true;
         csn_box_ref(&box->base);
@@ -119,7 +120,7 @@ static void on_late(csn_timer *timer, void *user)
     fail_launch(l, &err);
 }
 
-/* Gives a keeper the plan. While it builds, the next spare is started: that time would be spent waiting. */
+/* Gives a keeper the plan. */
 static int hand_over(launch *l, csn_error *err)
 {
     csn_local_box *box = l->box;
@@ -137,6 +138,8 @@ static int hand_over(launch *l, csn_error *err)
     }
     box->child = keeper.pid;
     csn_plan_of(local, &box->base.wish, CSN_PLAN_RUN, &plan);
+    if (local->standby.is_hasty)
+        plan.flags &= ~(uint32_t) CSN_PLAN_PATIENT;
     r = csn_plan_ask(&box->conn, &plan, NULL, 0, &l->req, on_ready);
     if (r == 0 && (r = csn_timer_set(local->base.loop, &l->timer,
                                      csn_deadline_in_ms(READY_WAIT_MS), on_late, l)) < 0)
@@ -149,7 +152,6 @@ static int hand_over(launch *l, csn_error *err)
     }
     box->is_busy = true;
     local->n_created++;
-    csn_keeper_stock(local);
     return CSN_OK;
 }
 
@@ -204,7 +206,8 @@ static int claim_all(csn_local_box *box, csn_error *err)
         return r;
     box->is_locked = true;
     wish->created_ms = csn_wall_ms();
-    wish->phase = wish->is_ephemeral ? CSN_PHASE_KEPT : CSN_PHASE_CREATING;
+    if (wish->phase != CSN_PHASE_STANDBY)
+        wish->phase = wish->is_ephemeral ? CSN_PHASE_KEPT : CSN_PHASE_CREATING;
     if (wish->name[0] && (r = csn_claim_name(local, wish->name, wish->id, err)) < 0)
         return r;
     if (local->is_root && (r = csn_claim_range(local, wish, err)) < 0)
@@ -226,10 +229,9 @@ static int prepare(csn_local_box *box, csn_error *err)
     return r;
 }
 
-int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
-                     csn_error *err)
+csn_local_box *csn_local_launch_box(csn_local *local, csn_wish *wish, csn_box_done_fn *done,
+                                    void *user, csn_error *err)
 {
-    csn_local *local = csn_container_of(backend, csn_local, base);
     launch *l = csn_calloc(1, sizeof(*l));
     csn_local_box *box = csn_local_box_new(local, err);
     int r;
@@ -238,7 +240,8 @@ int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done
         free(l);
         if (box)
             csn_box_unref(&box->base);
-        return csn_fail(err, CSN_E_NO_MEMORY, "create a sandbox");
+        csn_fail(err, CSN_E_NO_MEMORY, "create a sandbox");
+        return NULL;
     }
     box->base.wish = *wish;
     *wish = (csn_wish){ .id_index = -1 };
@@ -250,9 +253,81 @@ int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done
         undo_create(box);
         free(l);
         csn_box_unref(&box->base);
-        return csn_fail_in(err, r, "create a sandbox");
+        csn_fail_in(err, r, "create a sandbox");
+        return NULL;
     }
+    return box;
+}
+
+int csn_local_launch(csn_local *local, csn_wish *wish, csn_box_done_fn *done, void *user,
+                     csn_error *err)
+{
+    csn_error own = { 0 };
+
+    if (csn_local_launch_box(local, wish, done, user, &own))
+        return CSN_OK;
+    if (err)
+        *err = own;
+    return own.code;
+}
+
+/* A sandbox that stood ready, on its way to whoever asked. */
+typedef struct handed {
+    csn_local_box *box; /* counted */
+    csn_box_done_fn *done;
+    void *user;
+} handed;
+
+static void on_handed(int result, const csn_error *err, void *user)
+{
+    handed *h = user;
+
+    (void) err;
+    h->done(&h->box->base, result, NULL, h->user);
+    free(h);
+}
+
+static int hand_out(csn_local *local, csn_local_box *box, csn_box_done_fn *done, void *user,
+                    csn_error *err)
+{
+    handed *h = csn_calloc(1, sizeof(*h));
+    int r = CSN_E_NO_MEMORY;
+
+    if (h) {
+        *h = (handed){ .box = box, .done = done, .user = user };
+        r = csn_local_later(local, on_handed, h, CSN_OK, err);
+    } else {
+        csn_fail(err, r, "create a sandbox");
+    }
+    if (r < 0) {
+        free(h);
+        csn_box_unref(&box->base); /* the lease ends it with the engine */
+        return r;
+    }
+    local->n_created++;
+    csn_keeper_stock_later(local);
     return CSN_OK;
+}
+
+int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
+                     csn_error *err)
+{
+    csn_local *local = csn_container_of(backend, csn_local, base);
+    csn_auto(fd) int hold = -1;
+    csn_local_box *ready;
+    int r = csn_layers_hold(local->state_fd, &hold, err);
+
+    if (r >= 0)
+        r = take_image(local, wish, err);
+    if (r < 0)
+        return csn_fail_in(err, r, "create a sandbox");
+    csn_standby_note(local, wish);
+    ready = csn_standby_take(local, wish);
+    if (ready)
+        return hand_out(local, ready, done, user, err);
+    return csn_standby_join(local, wish, done, user)
+               ? CSN_OK
+               : csn_local_launch(local, wish, done, user, err);
 }
 
 static int lock_stopped(csn_local_box *box, csn_error *err)
@@ -352,7 +427,9 @@ void csn_local_box_lost(csn_local_box *box)
     csn_box_ref(&box->base);
     csn_conn_close(&box->conn);
     await_keeper(box);
-    if (!box->is_busy) /* a launch cleans up itself */
+    if (box->dir_fd < 0) /* borrowed: what became of it is its lender's to say */
+        box->base.state = CSN_STATE_STOPPED;
+    else if (!box->is_busy) /* a launch cleans up itself */
         box->base.state = clean_up(box);
     box->has_lease = false;
     csn_local_exec_lost(box);

@@ -57,10 +57,11 @@ static int find(csn_backend *backend, const char *key, csn_box **ret_box, csn_er
 /* What a box is, without disturbing its keeper. Gone in the meantime, or a left-over: not shown. */
 static bool look_at(csn_local *local, const char *id, csn_wish *wish, csn_state *ret_state)
 {
-    csn_auto(fd) int fd =
-        csn_claim_open(local, id);
+    csn_auto(fd) int fd = csn_claim_open(local, id);
 
     if (fd < 0 || csn_record_read(fd, wish, NULL) < 0)
+        return false;
+    if (wish->phase == CSN_PHASE_STANDBY)
         return false;
     if (wish->phase == CSN_PHASE_DELETING) {
         *ret_state = CSN_STATE_DELETING;
@@ -82,6 +83,8 @@ static void list_one(csn_local *local, const char *id, csn_sandbox_list_fn fn, v
     csn_sandbox_info info;
     csn_state state;
 
+    if (known && known->base.wish.phase == CSN_PHASE_STANDBY)
+        return;
     if (known && csn_conn_is_open(&known->conn)) {
         csn_wish_info(&known->base.wish, known->base.state, &info);
         info.keeper_pid = known->base.keeper_pid;
@@ -171,15 +174,17 @@ static void close_boxes(csn_local *local)
     }
 }
 
-static csn_backend *local_free(csn_backend *backend)
+csn_backend *csn_local_free(csn_backend *backend)
 {
     csn_local *local = local_of(backend);
 
+    csn_standby_done(local);
     csn_local_file_cancel_all(local);
     csn_helper_cancel_all(local);
     close_boxes(local);
     csn_helper_cancel_all(local); /* whose keepers lent their files just before the end */
     csn_local_later_all(local);
+    csn_timer_cancel(&local->stock_timer);
     while (local->n_spares > 0)
         csn_close(&local->spares[--local->n_spares].fd), /* all first, then wait for each */
             csn_child_reap(local->spares[local->n_spares].pid, 2000);
@@ -201,19 +206,32 @@ static csn_backend *local_free(csn_backend *backend)
     return NULL;
 }
 
+static int refuse_borrow(csn_backend *backend, csn_wish *wish, int fd, csn_box **ret_box,
+                         csn_error *err)
+{
+    (void) backend;
+    (void) fd;
+    (void) ret_box;
+    return csn_fail(err, CSN_E_INVALID, "borrow sandbox '%s': open a guest engine for that",
+                    wish->id);
+}
+
 static const csn_backend_ops ops = {
     .name = "local",
-    .free = local_free,
+    .free = csn_local_free,
     .place = place,
     .gc = gc,
     .create = csn_local_create,
     .fork = csn_local_fork,
     .find = find,
     .list = list,
+    .lend = csn_local_box_lend,
+    .borrow = refuse_borrow,
     .box_free = csn_local_box_free,
     .refresh = csn_local_box_refresh,
     .set_labels = csn_local_set_labels,
     .set_timers = csn_local_set_timers,
+    .resize = csn_local_resize,
     .start = csn_local_start,
     .stop = csn_local_stop,
     .delete = csn_local_delete,
@@ -232,6 +250,7 @@ static const csn_backend_ops ops = {
     .exec_read_log = csn_local_exec_read_log,
     .exec_wait = csn_local_exec_wait,
     .file = csn_local_file,
+    .file_cancel = csn_local_file_cancel,
 };
 
 /* The keeper of the one create comes first: it makes its namespaces while we look after the state directory. */
@@ -251,31 +270,44 @@ static int open_all(csn_local *local, const csn_engine_options *o, csn_error *er
     return CSN_OK;
 }
 
-int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
-                   csn_error *err)
+int csn_local_new(csn_loop *loop, const csn_backend_ops *its_ops, csn_local **ret_local,
+                  csn_error *err)
 {
     csn_local *local = csn_calloc(1, sizeof(*local));
-    int r;
 
     if (!local)
         return csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
-    local->base = (csn_backend){ .ops = &ops, .loop = loop };
+    local->base = (csn_backend){ .ops = its_ops, .loop = loop };
     local->state_fd = local->names_fd = local->null_fd = -1;
     for (size_t i = 0; i < CSN_PLACES; i++)
         local->places[i] = (csn_place){ .boxes_fd = -1, .ids_fd = -1 };
     local->is_root = geteuid() == 0;
-    local->optional_walls = opts->optional_walls;
-    local->n_spare_wanted = opts->n_spare > CSN_SPARES_MAX ? CSN_SPARES_MAX : opts->n_spare;
     csn_list_init(&local->boxes);
     csn_list_init(&local->helpers);
     csn_list_init(&local->files);
     csn_list_init(&local->laters);
     local->frame_buffer = csn_malloc(CSN_FRAME_MAX);
-    r = local->frame_buffer ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
-    if (r >= 0)
-        r = open_all(local, opts, err);
+    if (!local->frame_buffer) {
+        free(local);
+        return csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
+    }
+    *ret_local = local;
+    return CSN_OK;
+}
+
+int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
+                   csn_error *err)
+{
+    csn_local *local = NULL;
+    int r = csn_local_new(loop, &ops, &local, err);
+
+    if (!local)
+        return r;
+    local->optional_walls = opts->optional_walls;
+    local->n_spare_wanted = opts->n_spare > CSN_SPARES_MAX ? CSN_SPARES_MAX : opts->n_spare;
+    r = open_all(local, opts, err);
     if (r < 0) {
-        local_free(&local->base);
+        csn_local_free(&local->base);
         return csn_fail_in(err, r, "open the engine");
     }
     *ret_backend = &local->base;

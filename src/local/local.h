@@ -5,7 +5,7 @@
  * removing them costs no disk's time, and a restart of the machine takes them away. Two locks say who may touch a box:
  *
  *   flock(boxes/<id>, LOCK_EX)       somebody changes the box right now: its creator until READY, a starter, a deleter,
- *                                    a sweeper, whoever rewrites the record. Short, never held by a keeper.
+ *                                    a sweeper, whoever rewrites the record. Short; of a keeper: while it removes the box.
  *   flock(boxes/<id>/lock, LOCK_EX)  its keeper lives. Held from before READY until the keeper's process is gone.
  *
  * A creator makes the directory, locks it, and then looks whether it is still linked: a sweeper that came between the two
@@ -40,6 +40,22 @@ typedef struct csn_place {
 
 enum { CSN_PLACE_DISK, CSN_PLACE_RUN, CSN_PLACES };
 
+typedef struct csn_standby_waiter {
+    csn_wish wish;
+    csn_box_done_fn *done; /* NULL: nobody waits */
+    void *user;
+} csn_standby_waiter;
+
+typedef struct csn_standby {
+    csn_wish shape;          /* of the last creates */
+    unsigned n_alike;        /* how many in a row */
+    struct csn_local_box *box; /* counted; ready. NULL: none */
+    struct csn_local_box *building; /* borrowed */
+    csn_standby_waiter waiter;
+    int64_t ready_ns;
+    bool is_hasty; /* the last one was asked for before it was ready: build the next beside the commands */
+} csn_standby;
+
 typedef struct csn_local {
     csn_backend base;
     char *state_dir, *libexec;
@@ -51,6 +67,8 @@ typedef struct csn_local {
     uint32_t n_created;
     csn_keeper spares[CSN_SPARES_MAX];
     unsigned n_spares;
+    csn_timer stock_timer;
+    csn_standby standby;
     pid_t *orphans; /* children whose box has no handle any more */
     size_t n_orphans;
     uint32_t next_range;
@@ -69,6 +87,8 @@ typedef struct csn_local_box {
     bool is_busy;      /* a create or start is under way */
     bool is_deleting;  /* delete was asked for: what remains when the keeper is gone is removed */
     bool has_lease;    /* attached: this engine holds a reference for as long as it runs */
+    int64_t waited_us; /* it stood ready that long before it was somebody's */
+    int64_t given_ns;
     pid_t child;       /* to reap; 0: none */
     int pidfd;         /* of a keeper that isn't our child, while we wait for its end; -1: none */
     csn_conn conn;
@@ -89,6 +109,10 @@ static inline csn_place *csn_place_of(csn_local *local, const csn_wish *wish)
 {
     return &local->places[wish->is_ephemeral ? CSN_PLACE_RUN : CSN_PLACE_DISK];
 }
+
+/* local.c */
+int csn_local_new(csn_loop *loop, const csn_backend_ops *ops, csn_local **ret_local, csn_error *err);
+csn_backend *csn_local_free(csn_backend *backend);
 
 /* run.c: makes run/ point to a directory in memory that is ours alone; where there is none, run/ is a plain directory */
 int csn_run_prepare(int state_fd);
@@ -129,6 +153,8 @@ int csn_box_kill_keeper(csn_local_box *box, csn_error *err);
 /* keeper.c */
 int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err);
 void csn_keeper_stock(csn_local *local); /* spares up to the wished number */
+void csn_keeper_stock_later(csn_local *local); /* a sandbox was made: soon */
+void csn_keeper_stock_now(csn_local *local);   /* one ends: in the next turn of the loop */
 void csn_keeper_start_first(csn_local *local); /* one, now; if it fails, the create will say why */
 void csn_keeper_end(csn_keeper *keeper); /* closes, waits, kills if need be */
 bool csn_child_wait(pid_t pid, int wait_ms); /* true: it is gone */
@@ -142,6 +168,7 @@ csn_local_box *csn_local_box_new(csn_local *local, csn_error *err);
 csn_local_box *csn_local_box_known(csn_local *local, const char *id); /* NULL: not in this engine */
 int csn_local_box_load(csn_local *local, const char *id, csn_local_box **ret_box, csn_error *err);
 int csn_local_box_connect(csn_local_box *box); /* 0, or -errno: no keeper answers */
+int csn_local_box_lend(csn_box *box, int *ret_fd, csn_error *err);
 void csn_local_box_facts(csn_local_box *box, const csn_box_state *state);
 void csn_local_box_free(csn_box *box);
 int csn_local_box_refresh(csn_box *box, csn_error *err);
@@ -151,7 +178,20 @@ int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err);
 int csn_local_later(csn_local *local, csn_done_fn done, void *user, int result, csn_error *err);
 void csn_local_later_all(csn_local *local); /* now, since the loop goes away */
 
+/* standby.c: one more sandbox of the shape that is asked for again and again */
+void csn_standby_note(csn_local *local, const csn_wish *wish); /* a create of this shape */
+csn_local_box *csn_standby_take(csn_local *local, csn_wish *wish); /* counted; NULL: none that fits */
+/* The one that is being built will be this create's: `wish` is taken. */
+bool csn_standby_join(csn_local *local, csn_wish *wish, csn_box_done_fn *done, void *user);
+bool csn_standby_build(csn_local *local); /* false: there is none and won't be */
+void csn_standby_done(csn_local *local);
+
 /* launch.c */
+int csn_local_launch(csn_local *local, csn_wish *wish, csn_box_done_fn *done, void *user,
+                     csn_error *err); /* `wish` is taken */
+/* The same, for who wants to look at it meanwhile: borrowed until done. NULL: failed. */
+csn_local_box *csn_local_launch_box(csn_local *local, csn_wish *wish, csn_box_done_fn *done,
+                                    void *user, csn_error *err);
 int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
                      csn_error *err);
 int csn_local_start(csn_box *box, csn_done_fn done, void *user, csn_error *err);
@@ -165,6 +205,8 @@ int csn_local_stop(csn_box *box, int grace_ms, csn_done_fn done, void *user, csn
 int csn_local_delete(csn_box *box, csn_done_fn done, void *user, csn_error *err);
 int csn_local_stat(csn_box *box, csn_stat_done_fn *done, void *user, csn_error *err);
 int csn_local_set_labels(csn_box *box, const char *const *labels, csn_error *err);
+int csn_local_resize(csn_box *box, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
+                     csn_done_fn done, void *user, csn_error *err);
 int csn_local_set_timers(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_done_fn done,
                          void *user, csn_error *err);
 
@@ -198,6 +240,7 @@ void csn_local_exec_exited(csn_local_box *box, const csn_process_state *state);
 void csn_local_exec_lost(csn_local_box *box);
 
 /* file.c */
+void csn_local_file_cancel(csn_box *box, const void *owner);
 int csn_local_file(csn_box *box, const csn_file_call *call, csn_call_done_fn *done, void *user,
                    csn_error *err);
 void csn_local_file_cancel_all(csn_local *local);

@@ -17,6 +17,7 @@ static const char *const phase_names[] = {
     [CSN_PHASE_CREATING] = "creating",
     [CSN_PHASE_KEPT] = "kept",
     [CSN_PHASE_DELETING] = "deleting",
+    [CSN_PHASE_STANDBY] = "standby",
 };
 
 /* Numbers of csn_wish by their key. */
@@ -45,6 +46,7 @@ static const struct {
     size_t at;
 } flags[] = {
     { "is_detached", offsetof(csn_wish, is_detached) },
+    { "is_shared", offsetof(csn_wish, is_shared) },
     { "is_ephemeral", offsetof(csn_wish, is_ephemeral) },
     { "allow_ptrace", offsetof(csn_wish, allow_ptrace) },
     { "is_root", offsetof(csn_wish, is_root) },
@@ -69,15 +71,6 @@ static const struct {
 #define MEMBER(type, wish, offset) ((type *) (void *) ((char *) (wish) + (offset)))
 #define CONST_MEMBER(type, wish, offset) \
     ((type const *) (const void *) ((const char *) (wish) + (offset)))
-
-static void put_list(csn_jw *w, const char *key, char *const *list)
-{
-    csn_jw_key(w, key);
-    csn_jw_begin_array(w);
-    for (size_t i = 0; list && list[i]; i++)
-        csn_jw_str(w, list[i]);
-    csn_jw_end_array(w);
-}
 
 static void put_mounts(csn_jw *w, const csn_wish *wish)
 {
@@ -107,7 +100,7 @@ static void put_wish(csn_jw *w, const csn_wish *wish)
     for (size_t i = 0; i < CSN_COUNT(numbers); i++)
         csn_jw_kint(w, numbers[i].key, *CONST_MEMBER(int64_t, wish, numbers[i].at));
     for (size_t i = 0; i < CSN_COUNT(lists); i++)
-        put_list(w, lists[i].key, *CONST_MEMBER(char **, wish, lists[i].at));
+        csn_jw_kstrs(w, lists[i].key, *CONST_MEMBER(char **, wish, lists[i].at));
     put_mounts(w, wish);
     csn_jw_kint(w, "network", wish->network);
     csn_jw_kint(w, "strict", wish->strict);

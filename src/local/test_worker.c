@@ -1,4 +1,5 @@
 /* What a file worker says is said by the attacker. Here the test plays keeper and worker, and says what it must not. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -91,11 +92,12 @@ static void open_scene(void)
 }
 
 /* The verb is asked for; its channel arrives at us. */
-static void ask(uint32_t verb, uint32_t max_results)
+static void ask_with(uint32_t verb, uint32_t flags, uint32_t max_results)
 {
     static char buffer[CSN_FRAME_MAX];
     csn_msg msg = CSN_MSG_INIT;
     csn_file_call call = { .verb = verb,
+                           .flags = flags,
                            .path = "path",
                            .arg = "arg",
                            .max_results = max_results,
@@ -110,6 +112,11 @@ static void ask(uint32_t verb, uint32_t max_results)
     s.worker = csn_msg_take_fd(&msg, 0);
     CHECK(s.worker >= 0);
     csn_msg_done(&msg);
+}
+
+static void ask(uint32_t verb, uint32_t max_results)
+{
+    ask_with(verb, 0, max_results);
 }
 
 static int answer(void)
@@ -243,6 +250,72 @@ TEST(only_a_regular_file_is_let_through)
         CHECK((s.ret.fd >= 0) == (cases[i].want == CSN_OK));
         close_all(NULL);
     }
+}
+
+/* A listener on this address, and a connection to it. */
+static void connect_to(const char *address, int *ret_listener, int *ret_client, uint32_t *ret_port)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET };
+    socklen_t len = sizeof(a);
+
+    CHECK(inet_pton(AF_INET, address, &a.sin_addr) == 1);
+    *ret_listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *ret_client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(*ret_listener, (struct sockaddr *) &a, len) == 0 && listen(*ret_listener, 4) == 0);
+    CHECK(getsockname(*ret_listener, (struct sockaddr *) &a, &len) == 0);
+    CHECK(connect(*ret_client, (struct sockaddr *) &a, len) == 0);
+    *ret_port = ntohs(a.sin_port);
+}
+
+TEST(only_a_connection_to_the_port_is_let_through)
+{
+    const struct linger forever = { .l_onoff = 1, .l_linger = 3600 };
+    int listener, client, elsewhere, other, pair[2];
+    int lone = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int datagram = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int file = memfd_create("file", MFD_CLOEXEC);
+    uint32_t port, port2;
+
+    connect_to("127.0.0.1", &listener, &client, &port);
+    connect_to("127.0.0.2", &elsewhere, &other, &port2);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    CHECK(setsockopt(client, SOL_SOCKET, SO_LINGER, &forever, sizeof(forever)) == 0);
+    const struct {
+        int fd, want;
+        uint32_t port;
+    } cases[] = { { pair[0], CSN_E_PROTOCOL, port },  { lone, CSN_E_PROTOCOL, port },
+                  { listener, CSN_E_PROTOCOL, port }, { datagram, CSN_E_PROTOCOL, port },
+                  { file, CSN_E_PROTOCOL, port },     { client, CSN_E_PROTOCOL, port ^ 1 },
+                  { other, CSN_E_PROTOCOL, port2 },   { -1, CSN_E_PROTOCOL, port },
+                  { client, CSN_OK, port } };
+
+    for (size_t i = 0; i < CSN_COUNT(cases); i++) {
+        ask_with(CSN_FILE_CONNECT, cases[i].port, 0);
+        say_fd(cases[i].fd);
+        if (cases[i].want == CSN_OK)
+            say_done(0);
+        CHECK_INT(answer(), cases[i].want);
+        CHECK((s.ret.fd >= 0) == (cases[i].want == CSN_OK));
+        if (cases[i].want == CSN_OK) {
+            struct linger l = { 0 };
+            socklen_t len = sizeof(l);
+            CHECK(fcntl(s.ret.fd, F_GETFL) & O_NONBLOCK);
+            CHECK(fcntl(s.ret.fd, F_GETFD) & FD_CLOEXEC);
+            CHECK(getsockopt(s.ret.fd, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff == 0);
+        }
+        close_all(NULL);
+    }
+}
+
+TEST(a_port_where_nobody_listens_is_not_found)
+{
+    ask_with(CSN_FILE_CONNECT, 80, 0);
+    say_done(ECONNREFUSED);
+    CHECK_INT(answer(), CSN_E_NOT_FOUND);
+    close_all(NULL);
+    ask_with(CSN_FILE_CONNECT, 80, 0);
+    say_done(ETIMEDOUT);
+    CHECK_INT(answer(), CSN_E_TIMEOUT);
 }
 
 TEST(a_descriptor_nobody_asked_for_is_refused)

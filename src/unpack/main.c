@@ -43,6 +43,15 @@ static void write_layers(csn_jw *w, const csn_import *im, bool fresh_only)
     csn_jw_end_array(w);
 }
 
+static void write_list(csn_jw *w, const char *key, char *const *list)
+{
+    csn_jw_key(w, key);
+    csn_jw_begin_array(w);
+    for (size_t i = 0; list && list[i]; i++)
+        csn_jw_str(w, list[i]);
+    csn_jw_end_array(w);
+}
+
 static void write_success(csn_jw *w, const csn_import *im)
 {
     csn_jw_kstr(w, "source", im->source);
@@ -50,12 +59,11 @@ static void write_success(csn_jw *w, const csn_import *im)
     write_layers(w, im, false);
     csn_jw_key(w, "fresh");
     write_layers(w, im, true);
-    csn_jw_key(w, "env");
-    csn_jw_begin_array(w);
-    for (char **e = im->config.env; e && *e; e++)
-        csn_jw_str(w, *e);
-    csn_jw_end_array(w);
+    write_list(w, "env", im->config.env);
+    write_list(w, "entrypoint", im->config.entrypoint);
+    write_list(w, "cmd", im->config.cmd);
     csn_jw_kstr(w, "cwd", im->config.cwd ? im->config.cwd : "");
+    csn_jw_kstr(w, "user", im->config.user ? im->config.user : "");
     csn_jw_kint(w, "bytes", im->budget.bytes);
     csn_jw_kint(w, "files", im->budget.n_files);
     csn_jw_kint(w, "skipped", im->budget.n_skipped);

@@ -12,8 +12,6 @@
 #include "base/str.h"
 #include "entry_path.h"
 
-enum { ENV_ENTRY_MAX = 64 << 10 };
-
 const char *csn_manifest_arch(void)
 {
     static const char *const names[][2] = {
@@ -189,19 +187,44 @@ int csn_docker_manifest_read(const char *text, size_t len, csn_docker_manifest *
     return r;
 }
 
+static void free_list(char **list)
+{
+    for (char **e = list; e && *e; e++)
+        free(*e);
+    free(list);
+}
+
 void csn_image_config_auto(csn_image_config *config)
 {
     int saved = errno;
 
-    for (char **e = config->env; e && *e; e++)
-        free(*e);
-    free(config->env);
+    free_list(config->env);
+    free_list(config->entrypoint);
+    free_list(config->cmd);
     free(config->cwd);
+    free(config->user);
     errno = saved;
 }
 
+static int no_memory(csn_error *err)
+{
+    return csn_fail(err, CSN_E_NO_MEMORY, "read the configuration");
+}
+
+/* Takes from what all of the configuration's text may come to. */
+static int spend(size_t *left, const char *text, csn_error *err)
+{
+    size_t n = strlen(text) + 1;
+
+    if (n > *left)
+        return csn_fail(err, CSN_E_LIMIT, "the configuration's Env, Entrypoint and Cmd have more than %d KiB",
+                        CSN_MANIFEST_TEXT_MAX >> 10);
+    *left -= n;
+    return CSN_OK;
+}
+
 /* A pair that is none is left out rather than refused: others run such images. */
-static int read_env(const csn_json *list, csn_image_config *c)
+static int read_env(const csn_json *list, size_t *left, csn_image_config *c, csn_error *err)
 {
     size_t n = csn_json_count(list), n_kept = 0;
 
@@ -209,18 +232,75 @@ static int read_env(const csn_json *list, csn_image_config *c)
         n = CSN_MANIFEST_ENV_MAX;
     c->env = csn_calloc(n + 1, sizeof(*c->env));
     if (!c->env)
-        return -ENOMEM;
+        return no_memory(err);
     for (size_t i = 0; i < n; i++) {
         const char *pair = csn_json_str(csn_json_at(list, i), "");
+        int r;
 
-        if (pair[0] == '=' || !strchr(pair, '=') || strlen(pair) > ENV_ENTRY_MAX)
+        if (pair[0] == '=' || !strchr(pair, '='))
             continue;
+        r = spend(left, pair, err);
+        if (r < 0)
+            return r;
         c->env[n_kept] = csn_strdup(pair);
         if (!c->env[n_kept])
-            return -ENOMEM;
+            return no_memory(err);
         n_kept++;
     }
-    return 0;
+    return CSN_OK;
+}
+
+/* A command with a word left out would be another one: so all of it or nothing. A text alone is one word, as others
+ * have it; null and nothing are the same. */
+static int read_words(const csn_json *config, const char *key, size_t *left, char ***ret, csn_error *err)
+{
+    const csn_json *list = csn_json_get(config, key);
+    bool is_text = csn_json_type_of(list) == CSN_JSON_STRING;
+    size_t n = is_text ? 1 : csn_json_count(list);
+
+    if (n > CSN_MANIFEST_WORDS_MAX)
+        return csn_fail(err, CSN_E_LIMIT, "the configuration's %s has %zu words, more than %d", key, n,
+                        CSN_MANIFEST_WORDS_MAX);
+    *ret = csn_calloc(n + 1, sizeof(**ret));
+    if (!*ret)
+        return no_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        const csn_json *word = is_text ? list : csn_json_at(list, i);
+        int r;
+
+        if (csn_json_type_of(word) != CSN_JSON_STRING)
+            return csn_fail(err, CSN_E_INVALID, "the configuration's %s is no list of words", key);
+        r = spend(left, csn_json_str(word, ""), err);
+        if (r < 0)
+            return r;
+        (*ret)[i] = csn_strdup(csn_json_str(word, ""));
+        if (!(*ret)[i])
+            return no_memory(err);
+    }
+    return CSN_OK;
+}
+
+static int read_user(const csn_json *config, csn_image_config *c, csn_error *err)
+{
+    const char *user = csn_json_get_str(config, "User", "");
+
+    for (const char *p = user; *p; p++)
+        if ((unsigned char) *p <= ' ' || *p == 127 || p - user >= CSN_MANIFEST_USER_MAX)
+            return csn_fail(err, CSN_E_INVALID, "the configuration's User is no user");
+    c->user = csn_strdup(user);
+    return c->user ? CSN_OK : no_memory(err);
+}
+
+static int read_command(const csn_json *config, csn_image_config *c, csn_error *err)
+{
+    size_t left = CSN_MANIFEST_TEXT_MAX;
+    int r = read_env(csn_json_get(config, "Env"), &left, c, err);
+
+    if (r == CSN_OK)
+        r = read_words(config, "Entrypoint", &left, &c->entrypoint, err);
+    if (r == CSN_OK)
+        r = read_words(config, "Cmd", &left, &c->cmd, err);
+    return r < 0 ? r : read_user(config, c, err);
 }
 
 static int read_diff_ids(const csn_json *list, csn_image_config *c, csn_error *err)
@@ -259,7 +339,10 @@ int csn_image_config_read(const char *text, size_t len, const char *arch, csn_im
     config = csn_json_get(doc, "config");
     cwd = csn_json_get_str(config, "WorkingDir", "");
     ret->cwd = csn_strdup(cwd[0] == '/' && strlen(cwd) < CSN_ENTRY_PATH_MAX ? cwd : "");
-    if (!ret->cwd || read_env(csn_json_get(config, "Env"), ret) < 0)
-        return csn_fail(err, CSN_E_NO_MEMORY, "read the configuration");
+    if (!ret->cwd)
+        return no_memory(err);
+    r = read_command(config, ret, err);
+    if (r < 0)
+        return r;
     return read_diff_ids(csn_json_get(csn_json_get(doc, "rootfs"), "diff_ids"), ret, err);
 }

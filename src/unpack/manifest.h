@@ -15,6 +15,9 @@ enum {
     CSN_MANIFEST_LAYERS_MAX =
         62, /* one place less than an image may have, for the host's base; one for a snapshot */
     CSN_MANIFEST_ENV_MAX = 256,
+    CSN_MANIFEST_WORDS_MAX = 256,      /* of Entrypoint, of Cmd */
+    CSN_MANIFEST_USER_MAX = 128,
+    CSN_MANIFEST_TEXT_MAX = 128 << 10, /* Env, Entrypoint and Cmd together: an answer holds them six times escaped */
     CSN_MANIFEST_PATH_MAX = 256,
     CSN_MANIFEST_JSON_MAX = 4 << 20
 };
@@ -49,6 +52,8 @@ int csn_docker_manifest_read(const char *text, size_t len, csn_docker_manifest *
 typedef struct csn_image_config {
     char **env; /* owned, NULL at the end */
     char *cwd;  /* owned, "" or absolute */
+    char **entrypoint, **cmd; /* owned, NULL at the end */
+    char *user;               /* owned, "" or as it stands there: a name or a number, perhaps with a group */
     size_t n_diff_ids;
     char diff_ids[CSN_MANIFEST_LAYERS_MAX]
                  [CSN_DIGEST_SIZE]; /* of the layers unpacked, lowest first */

@@ -135,54 +135,62 @@ static int write_at(int fd, const char *data, size_t len, int64_t offset)
     return 0;
 }
 
+typedef struct block {
+    const void *data;
+    size_t len;
+    la_int64_t offset;
+} block;
+
+/* The next piece of an entry's data: 1, 0 at its end, or CSN_E_… */
+static int next_block(struct archive *a, const input *in, block *b, csn_error *err)
+{
+    int r;
+
+    *b = (block){ NULL, 0, 0 };
+    r = archive_read_data_block(a, &b->data, &b->len, &b->offset);
+    if (r == ARCHIVE_EOF)
+        return 0;
+    if (r < ARCHIVE_WARN)
+        return fail_broken(a, in, err);
+    if (!csn_leash_holds())
+        return csn_fail(err, CSN_E_CANCELLED, "nobody waits for this any more");
+    return 1;
+}
+
 /* The size was charged from the header: bytes beyond it are a lie. */
 static int copy_data(struct archive *a, const input *in, csn_writer *w, int fd, int64_t size,
                      csn_error *err)
 {
-    for (;;) {
-        const void *data = NULL;
-        size_t len = 0;
-        la_int64_t offset = 0;
-        int r = archive_read_data_block(a, &data, &len, &offset);
+    block b;
+    int r;
 
-        if (r == ARCHIVE_EOF)
-            return CSN_OK;
-        if (r < ARCHIVE_WARN)
-            return fail_broken(a, in, err);
-        if (offset < 0 || offset > size || len > (uint64_t) (size - offset))
+    while ((r = next_block(a, in, &b, err)) > 0) {
+        int64_t before = w->budget->bytes - in->bytes_before - size;
+
+        if (b.offset < 0 || b.offset > size || b.len > (uint64_t) (size - b.offset))
             return csn_fail(err, CSN_E_INVALID, "broken archive: an entry is longer than it says");
-        r = csn_budget_ratio(w->budget,
-                             w->budget->bytes - in->bytes_before - size + offset + (int64_t) len,
-                             in->n_read, err);
+        r = csn_budget_ratio(w->budget, before + b.offset + (int64_t) b.len, in->n_read, err);
         if (r < 0)
             return r;
-        r = write_at(fd, data, len, offset);
+        r = write_at(fd, b.data, b.len, b.offset);
         if (r < 0)
             return csn_fail_sys(err, r, "write an entry");
-        if (!csn_leash_holds())
-            return csn_fail(err, CSN_E_CANCELLED, "nobody waits for this any more");
     }
+    return r;
 }
 
 /* What an entry we don't take brings along still costs time to unpack. */
 static int drop_data(struct archive *a, const input *in, csn_writer *w, csn_error *err)
 {
-    for (;;) {
-        const void *data = NULL;
-        size_t len = 0;
-        la_int64_t offset = 0;
-        int r = archive_read_data_block(a, &data, &len, &offset);
+    block b;
+    int r;
 
-        if (r == ARCHIVE_EOF)
-            return CSN_OK;
-        if (r < ARCHIVE_WARN)
-            return fail_broken(a, in, err);
-        r = csn_budget_ratio(w->budget, offset + (int64_t) len, in->n_read, err);
+    while ((r = next_block(a, in, &b, err)) > 0) {
+        r = csn_budget_ratio(w->budget, b.offset + (int64_t) b.len, in->n_read, err);
         if (r < 0)
             return r;
-        if (!csn_leash_holds())
-            return csn_fail(err, CSN_E_CANCELLED, "nobody waits for this any more");
     }
+    return r;
 }
 
 static int put_file(struct archive *a, const input *in, struct archive_entry *e, csn_writer *w,

@@ -147,3 +147,48 @@ TEST(a_configuration_yields_environment_and_directory)
     CHECK_INT(read_config("{\"architecture\":\"arm64\"}"), CSN_E_INVALID);
     csn_image_config_auto(&config);
 }
+
+TEST(a_configuration_yields_what_it_would_run_and_as_whom)
+{
+    CHECK_INT(read_config("{\"config\":{\"Entrypoint\":[\"/bin/tool\",\"\"],\"Cmd\":[\"a b\",\"-c\"],"
+                          "\"User\":\"101:app\"}}"),
+              CSN_OK);
+    CHECK_STR(config.entrypoint[0], "/bin/tool");
+    CHECK_STR(config.entrypoint[1], "");
+    CHECK(config.entrypoint[2] == NULL);
+    CHECK_STR(config.cmd[0], "a b");
+    CHECK_STR(config.cmd[1], "-c");
+    CHECK(config.cmd[2] == NULL);
+    CHECK_STR(config.user, "101:app");
+    CHECK_INT(read_config("{\"config\":{\"Entrypoint\":null,\"Cmd\":\"bash\",\"User\":null}}"), CSN_OK);
+    CHECK(config.entrypoint[0] == NULL);
+    CHECK_STR(config.cmd[0], "bash");
+    CHECK_STR(config.user, "");
+    csn_image_config_auto(&config);
+}
+
+TEST(a_command_with_a_word_that_is_none_is_refused)
+{
+    CHECK_INT(read_config("{\"config\":{\"Entrypoint\":[\"a\",7]}}"), CSN_E_INVALID);
+    CHECK_STR(err.message, "the configuration's Entrypoint is no list of words");
+    CHECK_INT(read_config("{\"config\":{\"Cmd\":[null]}}"), CSN_E_INVALID);
+    CHECK_INT(read_config("{\"config\":{\"User\":\"a b\"}}"), CSN_E_INVALID);
+    CHECK_INT(read_config("{\"config\":{\"User\":\"\\u001b[2J\"}}"), CSN_E_INVALID);
+    csn_image_config_auto(&config);
+}
+
+TEST(a_configuration_has_a_bounded_command_and_environment)
+{
+    static char text[300 << 10];
+    size_t n = (size_t) snprintf(text, sizeof(text), "{\"config\":{\"Cmd\":[\"\"");
+
+    for (int i = 0; i < 256; i++)
+        n += (size_t) snprintf(text + n, sizeof(text) - n, ",\"x\"");
+    (void) snprintf(text + n, sizeof(text) - n, "]}}");
+    CHECK_INT(read_config(text), CSN_E_LIMIT);
+    n = (size_t) snprintf(text, sizeof(text), "{\"config\":{\"Env\":[\"A=");
+    memset(text + n, 'a', 129 << 10);
+    (void) snprintf(text + n + (129 << 10), sizeof(text) - n - (129 << 10), "\"]}}");
+    CHECK_INT(read_config(text), CSN_E_LIMIT);
+    csn_image_config_auto(&config);
+}

@@ -26,8 +26,8 @@ typedef struct csn_writer {
     bool keeps_owners;  /* with privilege: ids up to 65535 as they are, others become nobody's */
     char parent[CSN_ENTRY_PATH_MAX]; /* of the entry before: often the same */
     int parent_fd;
-    struct csn_late_dir
-        *late; /* directories get mode and time last, when nothing is put into them any more */
+    /* directories get mode and time last, when nothing is put into them any more */
+    struct csn_late_dir *late;
     size_t n_late, cap_late;
 } csn_writer;
 

@@ -17,13 +17,15 @@ void csn_filereq_pack(csn_pack *p, const csn_filereq *req)
 static int is_valid(const csn_filereq *req, int64_t mode)
 {
     int is_known = (req->verb >= CSN_FILE_STAT && req->verb <= CSN_FILE_REPLACE) ||
-                   req->verb == CSN_FILEREQ_OPEN;
+                   req->verb == CSN_FILEREQ_OPEN || req->verb == CSN_FILEREQ_CONNECT;
     int needs_arg = req->verb == CSN_FILE_MOVE || req->verb == CSN_FILE_FIND ||
                     req->verb == CSN_FILE_SEARCH || req->verb == CSN_FILE_REPLACE;
 
     if (!is_known || req->path[0] == '\0')
         return 0;
     if (needs_arg && req->arg[0] == '\0')
+        return 0;
+    if (req->verb == CSN_FILEREQ_CONNECT && (req->flags < 1 || req->flags > 65535))
         return 0;
     return mode >= -1 && mode <= 07777;
 }

@@ -10,12 +10,12 @@
 
 #include "wire/pack.h"
 
-enum { CSN_FILEREQ_OPEN = 100 }; /* other verbs: csn_file_verb */
+enum { CSN_FILEREQ_OPEN = 100, CSN_FILEREQ_CONNECT }; /* other verbs: csn_file_verb */
 
 typedef struct csn_filereq {
     uint32_t verb;
-    uint32_t flags; /* OPEN: CSN_OPEN_…; STAT: follow; DELETE: recursive */
-    int32_t mode;   /* OPEN, MKDIR, CHMOD; -1: unchanged */
+    uint32_t flags; /* CONNECT: the port; OPEN: CSN_OPEN_…; CSN_STAT_…, CSN_LIST_…, CSN_MOVE_…, CSN_DELETE_… */
+    int32_t mode;   /* OPEN, MKDIR, CHMOD; -1: unchanged; LIST: levels */
     uint32_t max_results;
     const char *path, *arg, *arg2; /* strings may not hold NUL; SEARCH and REPLACE arguments may not be empty */
 } csn_filereq;

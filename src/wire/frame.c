@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+
 /* Padding would carry bytes of one process's stack to another. */
 #define PACKED_TO(type, size) _Static_assert(sizeof(type) == (size), #type " has padding")
 PACKED_TO(csn_frame, 16);
@@ -20,6 +22,7 @@ PACKED_TO(csn_wait, 16);
 PACKED_TO(csn_process_state, 120);
 PACKED_TO(csn_stop, 8);
 PACKED_TO(csn_timers, 16);
+PACKED_TO(csn_resize, 16);
 PACKED_TO(csn_done, 8);
 PACKED_TO(csn_wire_error, 256);
 PACKED_TO(csn_init_spawn, 32);
@@ -55,6 +58,7 @@ static const struct rule {
     [CSN_FRAME_THAW] = { 0, CSN_SAID_BY_CLIENT, 0, ALONE },
     [CSN_FRAME_TIMERS] = { sizeof(csn_timers), CSN_SAID_BY_CLIENT, 0, ALONE },
     [CSN_FRAME_CLOSE_STDIN] = { sizeof(csn_process_ref), CSN_SAID_BY_CLIENT, 0, ALONE },
+    [CSN_FRAME_RESIZE] = { sizeof(csn_resize), CSN_SAID_BY_CLIENT, 0, ALONE },
 
     [CSN_FRAME_READY] = { sizeof(csn_box_state), CSN_SAID_TO_CLIENT, 0, ALONE },
     [CSN_FRAME_STARTED] = { sizeof(csn_started), CSN_SAID_TO_CLIENT, 0, ALONE },
@@ -104,22 +108,6 @@ int csn_frame_check(const csn_frame *head, size_t n_fds, uint32_t said)
 
 /* --- sending ---------------------------------------------------------------------------------------------------- */
 
-static int write_whole(int fd, const void *data, size_t len)
-{
-    const char *at = data;
-
-    while (len > 0) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        at += n;
-        len -= (size_t) n;
-    }
-    return 0;
-}
-
 static int make_blob(const csn_out *out, int *ret_fd)
 {
     const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -127,9 +115,9 @@ static int make_blob(const csn_out *out, int *ret_fd)
 
     if (fd < 0)
         return -errno;
-    r = write_whole(fd, out->fixed, out->fixed_len);
+    r = csn_write_all(fd, out->fixed, out->fixed_len);
     if (r == 0)
-        r = write_whole(fd, out->rest, out->rest_len);
+        r = csn_write_all(fd, out->rest, out->rest_len);
     if (r == 0 && fcntl(fd, F_ADD_SEALS, seals) < 0)
         r = -errno;
     if (r < 0) {

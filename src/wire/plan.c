@@ -115,7 +115,8 @@ static bool are_names_valid(const csn_plan *plan)
 static bool is_valid(const csn_plan *plan)
 {
     const uint32_t known_flags = CSN_PLAN_DETACHED | CSN_PLAN_EPHEMERAL | CSN_PLAN_ROOT_INSIDE |
-                                 CSN_PLAN_PTRACE | CSN_PLAN_HOST_BASED | CSN_PLAN_OUTBOUND;
+                                 CSN_PLAN_PTRACE | CSN_PLAN_HOST_BASED | CSN_PLAN_OUTBOUND |
+                                 CSN_PLAN_SHARED | CSN_PLAN_PATIENT;
 
     if (plan->mode < CSN_PLAN_RUN || plan->mode > CSN_PLAN_REMOVE || (plan->flags & ~known_flags))
         return false;

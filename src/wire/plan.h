@@ -23,7 +23,9 @@ enum { /* csn_plan.flags */
     CSN_PLAN_PTRACE = 8,
     CSN_PLAN_HOST_BASED = 16, /* the machine's /usr lies below the layers' usr/; the last entry of layers[] is then
                                * a host-<stamp> (src/image/hostbase.h), so that / needs no other base */
-    CSN_PLAN_OUTBOUND = 32
+    CSN_PLAN_OUTBOUND = 32,
+    CSN_PLAN_SHARED = 64, /* attached, and yet with a door for other clients */
+    CSN_PLAN_PATIENT = 128 /* nobody waits yet: begin a little later, or with the next frame */
 };
 
 typedef struct csn_plan_mount {

@@ -305,6 +305,10 @@ TEST(file_requests_are_checked)
 {
     CHECK_INT(request((csn_filereq){ .verb = CSN_FILE_STAT, .path = "/x" }), 0);
     CHECK_INT(request((csn_filereq){ .verb = CSN_FILEREQ_OPEN, .path = "x", .mode = -1 }), 0);
+    CHECK_INT(request((csn_filereq){ .verb = CSN_FILEREQ_CONNECT, .path = "x", .flags = 65535 }), 0);
+    CHECK_INT(request((csn_filereq){ .verb = CSN_FILEREQ_CONNECT, .path = "x" }), -EBADMSG);
+    CHECK_INT(request((csn_filereq){ .verb = CSN_FILEREQ_CONNECT, .path = "x", .flags = 65536 }),
+              -EBADMSG);
     CHECK_INT(request((csn_filereq){ .verb = CSN_FILE_REPLACE, .path = "x", .arg = "a" }), 0);
     CHECK_INT(request((csn_filereq){ .verb = CSN_FILE_REPLACE, .path = "x" }), -EBADMSG);
     CHECK_INT(request((csn_filereq){ .verb = CSN_FILE_SEARCH, .path = "x" }), -EBADMSG);
@@ -328,15 +332,6 @@ static void a_pair(void)
 static int hear(uint32_t said, csn_msg *msg)
 {
     return csn_frame_recv(pair[1], buf, sizeof(buf), said, MSG_DONTWAIT, msg);
-}
-
-static int count_fds(void)
-{
-    int n = 0;
-
-    for (int fd = 0; fd < 256; fd++)
-        n += fcntl(fd, F_GETFD) >= 0;
-    return n;
 }
 
 TEST(a_frame_carries_struct_fields_and_descriptors)
@@ -379,8 +374,9 @@ TEST(a_large_body_travels_in_a_sealed_memfd)
     enum { LEN = 3 << 20 };
     char *big = malloc(LEN);
     csn_msg msg = CSN_MSG_INIT;
-    int n = count_fds();
+    int n = csn_test_count_fds();
 
+    CHECK(big);
     a_pair();
     memset(big, 'b', LEN);
     CHECK_INT(csn_frame_send(pair[0], &(csn_out){ .type = CSN_FRAME_SPAWN,
@@ -399,7 +395,7 @@ TEST(a_large_body_travels_in_a_sealed_memfd)
     CHECK_INT(got.timeout_ms, 77);
     CHECK(memcmp(msg.body + sizeof(got), big, LEN) == 0);
     csn_msg_done(&msg);
-    CHECK_INT(count_fds(), n + 2);
+    CHECK_INT(csn_test_count_fds(), n + 2);
     CHECK_INT(csn_frame_send(pair[0], &(csn_out){ .type = CSN_FRAME_SPAWN,
                                                   .fixed = &spawn,
                                                   .fixed_len = sizeof(spawn),
@@ -439,7 +435,7 @@ static void refused_with(const csn_frame *head, size_t body_len, size_t n_fds, u
                          int fd)
 {
     static char bytes[CSN_FRAME_MAX];
-    int fds[32], n = count_fds();
+    int fds[32], n = csn_test_count_fds();
     csn_msg msg = CSN_MSG_INIT;
 
     memcpy(bytes, head, sizeof(*head));
@@ -447,7 +443,7 @@ static void refused_with(const csn_frame *head, size_t body_len, size_t n_fds, u
         fds[i] = fd;
     send_bytes(bytes, sizeof(*head) + body_len, fds, n_fds);
     CHECK_INT(hear(said, &msg), -EBADMSG);
-    CHECK_INT(count_fds(), n); /* nothing stays open */
+    CHECK_INT(csn_test_count_fds(), n); /* nothing stays open */
 }
 
 TEST(frames_that_must_not_be_are_refused_and_leave_no_descriptor)

@@ -50,6 +50,7 @@ typedef enum csn_frame_type {
     CSN_FRAME_THAW,      /* ends a LEND; so does the end of the connection */
     CSN_FRAME_TIMERS,    /* csn_timers → DONE */
     CSN_FRAME_CLOSE_STDIN, /* csn_process_ref: the keeper lets go of its write end */
+    CSN_FRAME_RESIZE,      /* csn_resize → DONE */
 
     /* keeper → client */
     CSN_FRAME_READY = 64, /* csn_box_state: answer to PLAN */
@@ -156,6 +157,7 @@ typedef struct csn_box_state {
     int64_t disk_bytes, disk_inodes;
     int64_t stdout_bytes, stderr_bytes;
     uint32_t n_commands_running, ended; /* csn_ending of the sandbox, 0 while it runs */
+    uint32_t cpu_rung, reserved;
 } csn_box_state;
 
 typedef struct csn_stop {
@@ -166,6 +168,10 @@ typedef struct csn_stop {
 typedef struct csn_timers {
     int64_t ttl_ms, idle_stop_ms;
 } csn_timers;
+
+typedef struct csn_resize {
+    int64_t memory_bytes, cpu_milli; /* 0: as it is; < 0: none */
+} csn_resize;
 
 typedef struct csn_done {
     int64_t value;

@@ -26,6 +26,10 @@ like 'candidate: log lines carry the id' "$err" '*\[good\] \[Sandbox\] Connectin
 both caisson candidate bad.py -o x -q
 is 'candidate: exit status of a failure' "$status" 1
 is 'candidate: the message' "$err" 'caisson: Script exited with code 3'
+printf 'for n in range(100): print("line", n)\n1/0\n' > crash.py
+both caisson candidate crash.py -o x
+like 'candidate: what a script said last is shown' "$err" '*Exit code: 1*line 99*ZeroDivisionError: division by zero*caisson: Script exited with code 1*'
+is 'candidate: … not all of it' "$(($(grep -c '^line ' <<< "$err") < 20))" 1
 both caisson candidate nope.py -o x
 is 'candidate: a missing script fails' "$status" 1
 like 'candidate: and says so' "$err" '*Could not write script: nope.py: No such file or directory*try: does the path exist*'

@@ -82,7 +82,7 @@ TEST(results_come_in_input_order_and_every_candidate_has_a_directory)
               "Could not write script: /nonexistent.py: No such file or directory");
     CHECK_STR(r->execution_mode, "local");
     CHECK_INT(r->winner, 1);
-    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_sandboxes(the_engine()), 0);
 }
 
 TEST(an_empty_list_gives_an_empty_result)
@@ -142,7 +142,7 @@ TEST(duplicate_ids_bad_weights_and_bad_checks_are_refused_before_anything_runs)
     o.n_checks = 0;
     o.artifact_name = "../x";
     FAILS(csn_arena_run(the_engine(), c, 1, &o, &r, err), CSN_E_INVALID);
-    CHECK_INT(count_entries("boxes") > 0, 0);
+    CHECK_INT(count_sandboxes(the_engine()) > 0, 0);
 }
 
 /* A.11 15 */
@@ -199,7 +199,7 @@ TEST(sixty_four_that_sleep_one_second_finish_in_three)
         if (!r->results[i]->success)
             FAIL("c%zu: %s", i, r->results[i]->error_message);
     CHECK_INT(r->n_jobs, 64);
-    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_sandboxes(the_engine()), 0);
     CHECK(r->wall_seconds <= 3);
 }
 
@@ -247,7 +247,7 @@ TEST(cancelling_kills_cleans_and_marks_the_unfinished)
         CHECK(r->results[i]->cancelled && !r->results[i]->success);
     }
     CHECK(!r->results[11]->sandbox_id && r->results[11]->runtime_seconds == 0);
-    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_sandboxes(the_engine()), 0);
     CHECK(!strstr(the_log(), "Cleanup failed"));
     csn_cancel_free(handle);
 }

@@ -84,6 +84,7 @@ TEST(the_longest_objective_arrives_and_one_byte_more_is_refused)
     char *text = malloc(max + 2);
     const csn_candidate_result *r;
 
+    CHECK(text);
     for (size_t i = 0; i <= max; i++)
         text[i] = (char) ('!' + i % 90);
     text[max + 1] = '\0';

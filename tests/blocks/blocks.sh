@@ -21,6 +21,10 @@ print([b["language"] for b in json.load(sys.stdin)])')" "['python', 'bash']"
 is "an unknown language" "$(caisson blocks --lang rust --code x)" \
     "Unsupported language: 'rust'. Supported languages: python, bash, sh, javascript, typescript"
 is "a variable" "$(caisson blocks -e K=v --lang sh --code 'echo $K')" v
+printf '%s\n' '[{"role": "user", "content": "```sh\necho newest\n```"}, {"role": "user", "content": "thanks"}]' > talk.json
+is "a conversation" "$(caisson blocks --messages talk.json)" newest
+is "… of which one message is looked at" "$(caisson blocks --messages --last-n 1 --reply talk.json)" ""
+is "… or none" "$(status caisson blocks --messages --last-n 0 talk.json)" 2
 printf -- '- ~~~sh x=y\n  echo list\n  ~~~\n' > b.md
 is "CommonMark" "$(caisson blocks --commonmark b.md)" list
 is "snapshot and image" "$(status caisson blocks --snapshot a --image b --code 1)" 1

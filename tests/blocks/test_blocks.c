@@ -1,8 +1,12 @@
 /* Code blocks in real sandboxes; names follow the checklist of the original's behaviour (c7_NN). */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <caisson/blocks.h>
+#include <caisson/image.h>
 
 #include "base/auto.h"
 #include "story/story.h"
@@ -342,7 +346,9 @@ TEST(daemons_do_not_delay_the_result_and_live_on)
     csn_blocks *b = an_executor(.name = NULL);
 
     check(run_all(b, BLOCK("bash", "(setsid sleep 61 &) ; echo done")), 0, "done\n");
-    check(run_all(b, BLOCK("bash", "pgrep -f 'sleep 61' >/dev/null && echo lives")), 0, "lives\n");
+    /* It may not have become sleep yet; if it is gone, the block's limit ends the wait. */
+    check(run_all(b, BLOCK("bash", "until pgrep -x sleep >/dev/null; do :; done; echo lives")), 0,
+          "lives\n");
 }
 
 TEST(a_missing_program_is_127_and_named)
@@ -366,4 +372,182 @@ TEST(output_beyond_the_cap_is_cut_and_said)
     CHECK_INT(r->exit_code, 0);
     CHECK_INT(r->output_len, 1000);
     CHECK(r->is_cut);
+}
+
+static const char *named(const char *executor, const char *config)
+{
+    static csn_error err;
+    csn_blocks *b = NULL;
+
+    if (csn_blocks_by_name(the_engine(), executor, config, &b, &err) < 0)
+        return err.message;
+    (void) snprintf(err.message, sizeof(err.message), "%s %g", csn_blocks_name(b),
+                    csn_blocks_timeout_s(b));
+    csn_blocks_free(b);
+    return err.message;
+}
+
+TEST(c6_an_executor_by_its_name)
+{
+    CHECK_STR(named("docker", NULL), "Unknown code executor docker");
+    CHECK_STR(named("daytona", "{\"name\": \"ag2-named\", \"timeout\": 7, \"api_key\": \"k\"}"),
+              "ag2-named 7");
+    CHECK_STR(named("daytona", "{\"timeout\": 0}"), "Timeout must be greater than or equal to 1.");
+    CHECK_STR(named("daytona", "{\"colour\": 1}"), "unexpected keyword argument 'colour'");
+    CHECK_STR(named("daytona", "[]"), "the executor's settings are no JSON object");
+
+    csn_blocks *b = NULL;
+    char *reply = NULL;
+    size_t len;
+
+    OK(csn_blocks_by_name(the_engine(), "daytona", "{\"env_vars\": {\"WHO\": \"me\"}}", &b, err));
+    csn_test_defer(free_blocks, b);
+    OK(csn_blocks_reply(run_all(b, BLOCK("sh", "echo $WHO")), &reply, &len, err));
+    CHECK_STR(reply, "exitcode: 0 (execution succeeded)\nCode output: me\n");
+    free(reply);
+}
+
+/* ---- settings --------------------------------------------------------------------------------------------------- */
+
+struct seen {
+    char name[80], image[80], env[80];
+    int64_t memory_bytes, cpu_milli, disk_bytes, idle_stop_ms;
+};
+
+static struct seen settings(const csn_blocks *b)
+{
+    csn_sandbox *box = NULL;
+    csn_sandbox_info info;
+    struct seen s = { 0 };
+
+    OK(csn_sandbox_open(the_engine(), csn_blocks_sandbox_id(b), &box, err));
+    OK(csn_sandbox_inspect(box, &info, err));
+    (void) snprintf(s.name, sizeof(s.name), "%s", info.name);
+    (void) snprintf(s.image, sizeof(s.image), "%s", info.image);
+    (void) snprintf(s.env, sizeof(s.env), "%s", info.env[0] ? info.env[0] : "");
+    s.memory_bytes = info.memory_bytes;
+    s.cpu_milli = info.cpu_milli;
+    s.disk_bytes = info.disk_bytes;
+    s.idle_stop_ms = info.idle_stop_ms;
+    csn_sandbox_free(box);
+    return s;
+}
+
+static void forget_image(void *name)
+{
+    (void) csn_image_remove(the_engine(), name, NULL); /* the state goes anyway */
+}
+
+/* An image with a program that no other has. */
+static const char *an_image(void)
+{
+    csn_sandbox *box = an_ephemeral(.name = NULL);
+
+    CHECK_STR(ending(sh(box, "printf '#!/bin/sh\\necho extra\\n' > ~/extra; chmod +x ~/extra")),
+              "exit 0");
+    OK(csn_sandbox_snapshot(box, "with-extra", err));
+    csn_test_defer(forget_image, (void *) "with-extra");
+    return "with-extra";
+}
+
+TEST(c7_03_and_09_defaults_reach_the_sandbox)
+{
+    const char *const env[] = { "K=v", NULL };
+    const double limit = 7.5;
+    csn_blocks *b =
+        an_executor(.name = "mine", .env = env, .timeout_s = &limit, .cpu = 0.5, .memory_gb = 0.25);
+    struct seen s = settings(b), plain = settings(an_executor(.output_bytes = 0));
+
+    CHECK_STR(s.name, "mine");
+    CHECK_STR(s.env, "K=v");
+    CHECK_STR(s.image, "host");
+    CHECK(csn_blocks_timeout_s(b) == 7.5);
+    CHECK_INT(s.idle_stop_ms, 0);
+    CHECK_INT(s.memory_bytes, plain.memory_bytes); /* resources count with an image only */
+    CHECK_STR(plain.env, "");
+}
+
+TEST(c7_10_to_13_and_51_snapshots_and_images)
+{
+    const char *image = an_image();
+    csn_blocks *snapshot = an_executor(.snapshot = image, .memory_gb = 0.25),
+               *whole =
+                   an_executor(.image = image, .memory_gb = 0.25, .cpu = 0.5, .disk_gb = 0.0625),
+               *part = an_executor(.image = image, .cpu = 0.5);
+    struct seen s = settings(snapshot), w = settings(whole), p = settings(part);
+
+    CHECK_STR(s.image, image);
+    CHECK_STR(w.image, image);
+    CHECK_INT(s.idle_stop_ms, 0);
+    CHECK_INT(w.idle_stop_ms, 0);
+    CHECK_INT(w.memory_bytes, 256 << 20);
+    CHECK_INT(w.cpu_milli, 500);
+    CHECK_INT(w.disk_bytes, 64 << 20);
+    CHECK(s.memory_bytes != 256 << 20);
+    CHECK_INT(p.cpu_milli, 500);
+    CHECK_INT(p.memory_bytes, s.memory_bytes);
+}
+
+TEST(c7_39_and_43_an_image_with_something_extra)
+{
+    csn_blocks *b = an_executor(.image = an_image());
+
+    check(run_all(b, BLOCK("sh", "~/extra"), BLOCK("js", "console.log(2 ** 10)")), 0,
+          "extra\n\n1024\n");
+}
+
+static bool has_no_boxes(void *user)
+{
+    (void) user;
+    return count_entries("boxes") == 0;
+}
+
+static bool has_one_box(void *user)
+{
+    (void) user;
+    return count_entries("boxes") == 1;
+}
+
+TEST(c7_08_and_48_the_sandbox_ends_with_its_program_however_that_ends)
+{
+    const int ways[] = { 0, SIGKILL, SIGABRT }; /* 0: it leaves without a word of goodbye */
+
+    (void) the_engine();
+    for (size_t k = 0; k < CSN_COUNT(ways); k++) {
+        int ends[2];
+        char c;
+
+        CHECK(pipe(ends) == 0);
+        pid_t pid = fork();
+        if (pid == 0) {
+            csn_blocks *b = NULL;
+
+            if (csn_blocks_new(another_engine(), NULL, &b, NULL) < 0)
+                _exit(1);
+            close(ends[1]);
+            if (!ways[k])
+                _exit(0);
+            (void) pause();
+        }
+        close(ends[1]);
+        CHECK(read(ends[0], &c, 1) == 0); /* it closed its end: the executor is there */
+        close(ends[0]);
+        if (ways[k]) {
+            CHECK(has_one_box(NULL));
+            kill(pid, ways[k]);
+        }
+        waitpid(pid, NULL, 0);
+        if (!until(has_no_boxes, NULL))
+            FAIL("way %d: %d sandboxes stay", ways[k], count_entries("boxes"));
+    }
+}
+
+TEST(c7_50_a_result_begins_empty_and_names_its_sandbox)
+{
+    csn_blocks_result none = { 0 };
+    csn_blocks *b = an_executor(.name = NULL);
+
+    CHECK_STR(none.sandbox_id, "");
+    csn_blocks_result_done(&none);
+    CHECK_STR(run_all(b, BLOCK("sh", "true"))->sandbox_id, csn_blocks_sandbox_id(b));
 }

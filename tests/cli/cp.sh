@@ -41,6 +41,8 @@ is "a FIFO in a tree is passed over: 1" "$status" 1
 like "… and named" "$err" "caisson: passed over 'evil/pipe':*"
 is "… the rest is there" "$(cat evil/fine)" fine
 is "a link stays a link" "$(readlink evil/passwd)" /etc/passwd
+is "a place that can't be written" "$(echo x > w; caisson cp w box:/ 2>&1)" "caisson: write '/w': Permission denied"
+is "a device has no contents" "$(caisson cp box:/dev/zero - 2>&1)" "caisson: '/dev/zero': not a regular file"
 is "a FIFO alone is refused at once" "$(caisson exec box mkfifo p; timeout 5 caisson cp box:p x >/dev/null 2>&1; echo $?)" 125
 is "a device is refused" "$(status caisson cp box:/dev/zero x)" 125
 # A first copy leaves a link on the host; a second one must not write through it.

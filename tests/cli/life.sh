@@ -69,11 +69,14 @@ like "stats in a pipe: one table" "$out" "ID            NAME   *CPU*MEMORY*PROCE
 is "stats --json" "$(caisson stats --json alpha | json 'd[0]["name"], d[0]["memory_limit_bytes"], d[0]["processes"] >= 1, len(d)')" \
     "('alpha', 268435456, True, 1)"
 
+is "stats of nobody: 125" "$(status caisson stats alpha nobody)" 125
+
 # ---- stop and start keep files
 caisson exec alpha sh -c 'echo durable > note'
 is "stop prints what it stopped" "$(caisson stop alpha)" alpha
 is "stopped" "$(caisson inspect --json alpha | json 'd["state"], d["keeper_pid"]')" "('stopped', 0)"
 is "exec in a stopped one: 125" "$(status caisson exec alpha true)" 125
+is "… and the way on" "$(caisson exec alpha true 2>&1 | tail -n 1)" "  try: caisson start BOX"
 is "stop again is fine" "$(status caisson stop alpha)" 0
 is "start" "$(caisson start alpha)" alpha
 is "files are there" "$(caisson exec alpha cat note)" durable
@@ -114,5 +117,6 @@ is "the sandbox of a killed client goes" "$(until_true 10 sh -c '[ -z "$(caisson
 both caisson doctor
 is "doctor" "$status" 0
 like "… with marks" "$out" *"✓ seccomp"*"A sandbox with all walls starts here"*
+is "doctor: what fails has a way on" "$(caisson doctor --json | json '[c["name"] for c in d["checks"] if not c["ok"] and not c["remedy"]]')" "[]"
 is "doctor --json" "$(caisson doctor --json | json 'd["ok"], all(set(c) == {"name", "kind", "ok", "detail", "remedy"} for c in d["checks"])')" "(True, True)"
 plan

@@ -53,6 +53,36 @@ else
     skip "run in an imported directory" "no static busybox"
     skip "run in an imported tar" "no static busybox"
 fi
+if [ "$in_image" = 1 ]; then
+    "$CSN_SOURCE/tests/make-oci" oci root/bin/busybox
+    is "import an OCI layout" "$(caisson image import oci oci)" oci
+    is "its configuration" "$(caisson image inspect --json oci | json 'd["entrypoint"], d["cmd"], d["user"], d["cwd"], d["env"]["COLOR"]')" \
+        "(['/bin/busybox', 'echo', 'entry'], ['own words'], 'app:app', '/srv/work', 'blue')"
+    like "… to read" "$(caisson image inspect oci)" "*entry    /bin/busybox echo entry*command  'own words'*"
+    is "no command: the image's own" "$(caisson run -q --image oci)" "entry own words"
+    is "a command follows the entrypoint" "$(caisson run -q --image oci -- a b)" "entry a b"
+    is "another entrypoint" "$(caisson run -q --image oci --entrypoint pwd)" /srv/work
+    is "… with words" "$(caisson run -q --image oci --entrypoint sh -- -c 'echo $COLOR')" blue
+    is "… and none" "$(caisson run -q --image oci --entrypoint '' -- pwd)" /srv/work
+    is "what is given wins" "$(caisson run -q --image oci --entrypoint '' -e COLOR=red -w /etc -- sh -c 'echo $COLOR $PWD')" "red /etc"
+    both caisson run --image oci -- a
+    like "a user it doesn't get is told" "$err" "*image 'oci' asks for user 'app:app'; commands run as 'daytona' (uid 1000)*"
+    is "… not twice" "$out" "entry a"
+    caisson create kept --image oci -q
+    is "exec knows no entrypoint" "$(caisson exec kept sh -c 'echo $COLOR $PWD')" "blue /srv/work"
+    caisson snapshot kept again -q
+    caisson rm -q kept
+    is "a snapshot keeps it" "$(caisson run -q --image again)" "entry own words"
+    caisson image rm -q oci again
+    both caisson run -q --image dir
+    is "an image without a command" "$status" 125
+    like "… says so" "$err" "*image 'dir' names no command of its own*caisson run*"
+else
+    skip "images with a configuration" "no static busybox"
+fi
+is "host has no command either" "$(status caisson run --image host)" 125
+is "an entrypoint for a file" "$(status caisson run --entrypoint sh x.py)" 125
+is "an entrypoint without an image" "$(caisson run --entrypoint echo -- a b)" "a b"
 echo garbage > not.tar
 both caisson image import bad not.tar
 is "garbage is refused" "$status" 125

@@ -22,8 +22,8 @@ see()
 }
 
 t new-session -d -s s -x 100 -y 30 "exec bash --norc --noprofile -i"
-type_line "PS1='host> '"
-see "a terminal" "host> "
+type_line "PS1='host''> '"
+see "a terminal" "host>"
 # the terminal's settings, but for its size
 type_line "settings() { stty -a | sed 's/rows [0-9]*; columns [0-9]*//'; }; settings > before"
 type_line "restored() { cmp before <(settings) && echo restored-\$((1 + 1)); }"
@@ -73,20 +73,22 @@ type_line "clear; caisson shell -q"
 see "a shell in a fresh sandbox" "daytona@"
 type_line "id -u; exit"
 see "… as its user" "1000"
+see "… until it ends" "host>" # what is typed earlier goes inside
 type_line "clear; caisson ls --names"
 see "… which is gone" "box"
 
 # ---- a client that is told to go restores the terminal
 type_line "clear; caisson shell -q box"
 see "a shell again" "daytona@"
-kill -TERM "$(pgrep -f -o "caisson shell -q box")"
+kill -TERM "$(pgrep -f -P "$(t display-message -p -t s '#{pane_pid}')" "caisson shell -q box")"
 see "SIGTERM ends it" "host>"
 type_line "clear; restored"
 see "SIGTERM restores the terminal" "restored-2"
 
 # ---- run -t
-type_line "clear; caisson run -tq -- sh -c 'tty; stty size'"
+type_line "clear; caisson run -tq -- sh -c 'tty; stty size'; echo ended-\$((1 + 1))"
 see "run -t" "25 90"
+see "… ends" "ended-2"
 
 # ---- stats, live
 type_line "clear; caisson stats"

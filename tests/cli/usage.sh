@@ -80,6 +80,14 @@ is "a FIFO doesn't hang" "$(first run pipe.py)" "caisson: run 'pipe.py': not a r
 both caisson run --json no-such-file.py
 is "a failure with --json is a document" "$(printf '%s' "$out" | json 'd["error"]["code"]')" not_found
 
+is "a word of another program" "$(caisson rmi 2>&1 | tail -n 1)" "  try: caisson image rm"
+both caisson run --bogus --json -- true
+is "a misuse with --json is a document" "$(printf '%s' "$out" | json 'd["error"]["message"]')" "run: unknown option '--bogus'"
+both caisson run --bogus -- true --json
+is "… not when it is the command's" "$out" ""
+both caisson version --json x
+is "… of version, too" "$(printf '%s' "$out" | json 'd["error"]["code"]')" invalid
+
 both caisson $'\033]0;evil\a'
 case $err in
 *$'\033'*) not_ok "our own errors carry no control characters" "${err@Q}" ;;

@@ -44,9 +44,9 @@ enum { /* attack.needs */
 struct attack {
     const char *name;
     const char *requirement; /* "R13", with a CVE where there is one */
-    uint32_t
-        walls; /* each stops it by itself; all are switched off for the second half. 0: what stops it can't
-                              * be switched off, so it counts only as contained */
+    /* each stops it by itself; all are switched off for the second half. 0: what stops it can't be switched
+     * off, so it counts only as contained */
+    uint32_t walls;
     uint32_t needs;
     enum verdict (*run)(const struct attack *self);
     long arg[4]; /* for families of attempts that share one function */

@@ -280,6 +280,10 @@ const struct attack attacks_calls[] = {
     PLAIN("io_uring_setup", 425, 1, 0, 0),
     PLAIN("io_uring_enter", 426, -1, 0, 0),
     PLAIN("io_uring_register", 427, -1, 0, 0),
+    /* the host counts requests of all together: one sandbox could take them from everybody */
+    PLAIN("io_setup", SYS_io_setup, 1, 0, 0),
+    PLAIN("merge_memory", SYS_prctl, 67 /* PR_SET_MEMORY_MERGE */, 0, 1 /* must be 0 */),
+    PLAIN("merge_pages", SYS_madvise, 1 /* no page */, 4096, 12 /* MADV_MERGEABLE */),
     PLAIN("fanotify_init", SYS_fanotify_init, 0x200 /* FAN_REPORT_FID: for everybody */, 0, 0),
     PLAIN("quotactl", SYS_quotactl, -1, 0, 0),
     HOSTROOT("swapon", SYS_swapon, 0, 0, 0, "/proc/swaps"),

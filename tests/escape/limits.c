@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,6 +48,22 @@ static enum verdict real_time_io(const struct attack *self)
     return call(SYS_ioprio_set, 1, 0, (1 << 13) | 4, 0, 0, 0) == 0 ? BREACH : CONTAINED;
 }
 
+/* They count for whoever made the user namespace, too: all of them here are none left there. */
+static enum verdict hoard_inotify(const struct attack *self)
+{
+    char text[32];
+    int n = 0;
+
+    (void) self;
+    if (read_text("/proc/sys/fs/inotify/max_user_instances", text, sizeof(text)) <= 0)
+        return CANNOT_TELL;
+    long all = strtol(text, NULL, 10);
+    while (n < all && inotify_init1(IN_CLOEXEC) >= 0)
+        n++;
+    printf("%d of %ld\n", n, all);
+    return n > all / 3 ? BREACH : CONTAINED;
+}
+
 /* Without our limits the host's own hold, which may be as low already. */
 #define LIMIT(name, resource, number, host) \
     { \
@@ -53,13 +71,14 @@ static enum verdict real_time_io(const struct attack *self)
     }
 
 const struct attack attacks_limits[] = {
-    LIMIT("core_dumps", RLIMIT_CORE, 0, "limit:4:0"),
+    LIMIT("core_dumps", RLIMIT_CORE, 1, "limit:4:1"), /* 1: none, where the host pipes them to a program */
     LIMIT("locked_memory", RLIMIT_MEMLOCK, 8 << 20, "limit:8:8388608"),
     LIMIT("open_files", RLIMIT_NOFILE, 16384, "limit:7:16384"),
     LIMIT("message_queues", RLIMIT_MSGQUEUE, 409600, "limit:12:409600"),
     LIMIT("pending_signals", RLIMIT_SIGPENDING, 16384, "limit:11:16384"),
     LIMIT("file_size", RLIMIT_FSIZE, 1L << 40, "limit:1:1099511627776"),
     { "real_time_priority", "R23", 0, 0, limit_above, { RLIMIT_RTPRIO, 0 }, NULL },
+    { "hoard_inotify", "R31", W_NESTING, 0, hoard_inotify, { 0 }, NULL },
     { "raise_open_files", "R24", 0, 0, raise_limit, { RLIMIT_NOFILE }, NULL },
     /* The cpu cgroup gives no real-time, whatever the caller may. */
     { "sched_fifo", "R23", 0, 0, real_time, { SCHED_FIFO }, NULL },

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "host.h"
@@ -325,6 +326,22 @@ static void wait_for(csn_process *process, const char *word)
     OK(csn_process_read_log(process, 0, 20000, &chunk, err));
     if (chunk.len < strlen(word) || memcmp(chunk.data, word, strlen(word)) != 0)
         FAIL("it says '%.*s'", (int) chunk.len, chunk.data);
+}
+
+/* Devices are no files one can fill, but they have times and locks like all others. */
+TEST(the_hosts_own_devices_keep_their_times)
+{
+    csn_sandbox *box = an_ephemeral();
+    struct stat before, after;
+
+    CHECK(stat("/dev/null", &before) == 0);
+    sh(box, "for f in /proc/* /dev/*; do [ -c $f ] && touch -c $f; done");
+    CHECK(stat("/dev/null", &after) == 0);
+    CHECK_INT(after.st_mtim.tv_sec, before.st_mtim.tv_sec);
+    CHECK_INT(after.st_mtim.tv_nsec, before.st_mtim.tv_nsec);
+    if (is_rootless())
+        return; /* nodes can only be borrowed then */
+    CHECK_STR(sh(box, "grep -c devtmpfs /proc/self/mountinfo")->out, "0\n");
 }
 
 TEST(locks_sockets_and_shared_memory_end_at_the_wall)

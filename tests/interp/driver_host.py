@@ -9,6 +9,7 @@ import sys
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src" / "interp" / "driver.py"
+DOCUMENTS = SOURCE.with_name("documents.py")
 BOOT = ("import builtins,sys;sys.path[:]=[p for p in sys.path if p];"
         "exec(compile(sys.argv[1],'<caisson-driver>','exec'),"
         "{'__name__':'caisson_driver','__builtins__':dict(vars(builtins))})")
@@ -27,7 +28,8 @@ class Driver:
             os.dup2(theirs.fileno(), 3)
 
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", BOOT, SOURCE.read_text(encoding="utf-8")], stdin=subprocess.DEVNULL,
+            [sys.executable, "-u", "-c", BOOT, SOURCE.read_text(encoding="utf-8"),
+             DOCUMENTS.read_text(encoding="utf-8")], stdin=subprocess.DEVNULL,
             stdout=out_end, stderr=err_end, cwd=directory, pass_fds=(3,), preexec_fn=child,
             env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(directory)})
         theirs.close()
@@ -56,7 +58,7 @@ class Driver:
 
     def receive(self):
         """The next message; None when the driver is gone. Output is collected on the way."""
-        data, want = b"", -1
+        data, want = bytearray(), -1
         end = time.monotonic() + DEADLINE_S
         while True:
             ready, _, _ = select.select([self.socket, self.out, self.err], [], [], max(0, end - time.monotonic()))
@@ -74,7 +76,7 @@ class Driver:
                 self.is_gone = True
                 return None
             if packet[:1] == b"B":
-                want, data = int.from_bytes(packet[1:5], "big"), packet[5:]
+                want, data = int.from_bytes(packet[1:5], "big"), bytearray(packet[5:])
             else:
                 data += packet[1:]
             if len(data) == want:
@@ -99,10 +101,15 @@ class Driver:
             if message is None or message["op"] == "ready":
                 return message
 
-    def execute(self, code, tools=None, **more):
-        """{"out", "err", "error": None | (name, value, traceback), "final": None | {…}, "calls": [...]}"""
+    def execute(self, code, tools=None, raw=False, **more):
+        """{"out", "err", "error": None | (name, value, traceback), "final": None | {…}, "calls": [...]}; the final
+        frame itself if that is wanted raw."""
         self.n += 1
         self.send({"op": "exec", "id": self.n, "code": code, **more})
+        if raw:
+            frame = self.receive()
+            assert self.receive()["op"] == "done"
+            return frame
         return self.finish(self.n, tools or {})
 
     def finish(self, number, tools):

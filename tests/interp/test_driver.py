@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """driver.py alone, through a socket pair: what it promises, and what hostile code can't take away."""
+import http.server
 import json
 import os
 import pathlib
+import random
+import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
 import unittest
 
+import make_documents
 import tap
-from driver_host import SOURCE, Driver
+from driver_host import DOCUMENTS, SOURCE, Driver
 
 
 class Case(unittest.TestCase):
@@ -83,7 +88,7 @@ class Execution(Case):
         self.assertEqual((result["final"], result["out"]), ({"ok": 1}, ""))
 
     def test_b13_09_driver_is_self_contained(self):
-        allowed = set("builtins fnmatch importlib json keyword linecache os pathlib re signal sys threading time "
+        allowed = set("_queue _signal builtins errno fnmatch importlib io keyword linecache os pathlib re signal sys threading time "
                       "traceback types _thread".split())
         imports = {line.split()[1] for line in SOURCE.read_text().splitlines() if line.startswith(("import ", "from "))}
         self.assertLessEqual(imports, allowed)
@@ -165,6 +170,14 @@ class Execution(Case):
         self.assertIn('File "<stdin>", line 4, in f', trace)
         self.assertNotIn("caisson-driver", trace)
 
+    def test_traceback_hides_what_helpers_use(self):
+        for code, shown in (("SUBMIT({1})", 2), ("x = []\nx.append(x)\nSUBMIT(x)", 2), ("grep('a', '(')", 2),
+                            ("import json\njson.dumps({1})", 3)):
+            trace = self.run_code(code)["error"][2]
+            lines = [line for line in trace.splitlines() if line.lstrip().startswith("File ")]
+            self.assertEqual(len(lines) > 1, shown > 2, trace)
+            self.assertIn('File "<stdin>"', lines[0])
+
     def test_code_is_cleaned_only_when_it_must(self):
         for code in ("```python\nx = 1\nSUBMIT(x)\n```", "Code:\n```py\nSUBMIT(1)\n```", "```\nSUBMIT(1)\n```",
                      "  SUBMIT(1)", "    x = 1\n    SUBMIT(x)", "[[ ## code ## ]]\nSUBMIT(1)\n[[ ## done ## ]]",
@@ -184,7 +197,9 @@ class Execution(Case):
         self.assertEqual(self.run_code("None", interactive=True)["out"], "")
 
     def test_probe(self):
-        for code, state in (("x = 1", "complete"), ("def f():", "incomplete"), ("x = )", "invalid")):
+        for code, state in (("x = 1", "complete"), ("def f():", "incomplete"), ("x = )", "invalid"),
+                            ("x = (1,", "incomplete"), ("x = (1,\n2)", "complete"), ("if x:\n  1", "incomplete"),
+                            ("if x:\n  1\n", "complete"), ("s = \'\'\'a", "incomplete"), ("# only", "complete")):
             self.driver.send({"op": "probe", "code": code})
             self.assertEqual(self.driver.receive()["state"], state)
 
@@ -196,6 +211,13 @@ class Submit(Case):
         self.assertEqual((final["i"], final["t"], final["d"], final["u"], final["z"]),
                          (10 ** 30, [1, 2], {"1": 2}, "ä\u2028€", "a\0b"))
         self.assertNotEqual(final["n"], final["n"])
+
+    def test_integers_have_all_their_digits_both_ways(self):
+        text = self.run_code("SUBMIT(10 ** 20000 - 1)", raw=True)["fields"][0][2]
+        self.assertEqual(text, "9" * 20000)
+        self.assertEqual(self.value("n % 1000", vars={"n": "9" * 20000}), 999)
+        self.assertEqual(self.run_code("str(10 ** 20000)")["error"][0] if hasattr(sys, "get_int_max_str_digits")
+                         else "ValueError", "ValueError")
 
     def test_lone_surrogates_leave(self):
         self.assertEqual(self.value("'\\ud800'"), "\ud800")
@@ -254,6 +276,45 @@ class Hostile(Case):
         self.run_code("import builtins\nbuiltins.print = None\nbuiltins.len = lambda x: 0\ndel builtins.open")
         self.check_alive()
         self.assertEqual(self.value("len('abc')"), 3)
+
+    def test_what_users_put_into_modules_is_theirs(self):
+        for name in ("json", "json.encoder", "json.decoder", "os", "threading", "_thread", "signal", "_signal", "traceback",
+                     "types", "linecache", "pathlib", "io", "re", "keyword", "time", "importlib"):
+            self.driver.close()
+            self.driver = Driver(self.dir)
+            self.run_code("import %s\nmodule = %s\nfor name in list(vars(module)):\n"
+                          "    if not name.startswith('__'): setattr(module, name, None)" % (name, name))
+            error = self.run_code("z = 1\n1/0").get("error")
+            self.assertEqual((name,) + (error or ())[:2], (name, "ZeroDivisionError", "division by zero"))
+            self.assertIn('File "<stdin>", line 2, in <module>', error[2])
+            self.check_alive()
+        self.run_code("json = None\nimport json\njson.JSONEncoder.encode = json.JSONDecoder.decode = None\n"
+                      "__builtins__ = None")
+        self.check_alive()
+
+    def test_handlers_of_signals_may_raise_when_nothing_runs(self):
+        for what in ("RuntimeError", "TimeoutError", "SystemExit", "KeyboardInterrupt"):
+            self.run_code("import signal\nheard = []\ndef handler(*_):\n    heard.append(1)\n    raise %s\n"
+                          "signal.signal(signal.SIGALRM, handler)" % what)
+            for n in range(1, 20):
+                self.driver.process.send_signal(signal.SIGALRM)
+                self.wait_until_heard(n)
+            self.check_alive()
+
+    def wait_until_heard(self, n):
+        """A handler that raises into the code that looks is heard as well."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            result = self.run_code("SUBMIT(len(heard))")
+            self.assertFalse(result.get("lost"), result)
+            if result["final"] and result["final"]["output"] >= n:
+                return
+        self.fail("the handler was not called")
+
+    def test_a_channel_made_non_blocking_is_blocking_again(self):
+        self.run_code("import os\nfor fd in range(3, 300):\n    try: os.set_blocking(fd, False)\n    except OSError: pass")
+        self.check_alive()
+        self.assertEqual(len(self.value("'x' * (5 << 20)")), 5 << 20)
 
     def test_replaced_and_closed_streams_come_back(self):
         self.run_code("import sys, io\nsys.stdout = io.StringIO(); sys.stderr = None\nprint('lost')")
@@ -477,6 +538,16 @@ class Volume(Case):
             self.assertEqual((self.dir / "memory" / name).stat().st_mode & 0o777, 0o755)
         self.driver.hello()
 
+    def test_what_is_in_the_way_of_the_layout_stays(self):
+        (self.dir / "memory" / "artifacts").rmdir()
+        (self.dir / "memory" / "artifacts").write_text("mine")
+        (self.dir / "memory" / "uploads").rmdir()
+        self.run_code("import os\nos.chdir('/')")
+        self.assertIsNone(self.driver.hello()["problem"])
+        self.assertEqual(self.value("os.getcwd()"), str(self.dir))
+        self.assertTrue((self.dir / "memory" / "uploads").is_dir())
+        self.assertEqual((self.dir / "memory" / "artifacts").read_text(), "mine")
+
     def test_save_and_load(self):
         full = str(self.dir / "memory" / "a" / "b.txt")
         self.assertEqual(self.value("save_to_volume('a/b.txt', 'ä'), load_from_volume('%s')" % full), [full, "ä"])
@@ -499,6 +570,179 @@ class Volume(Case):
         self.assertEqual([r["key"] for r in self.value("recall('%')")["results"]], ["shape"])
         self.driver.hello(depth=1)
         self.assertEqual(self.value("remember('k', 'v')")["status"], "skipped")
+
+
+class Documents(Case):
+    """fetch_document_text, and the reader behind it, on small real documents."""
+
+    def setUp(self):
+        super().setUp()
+        make_documents.make(self.dir)
+
+    def text(self, name):
+        return self.value("fetch_document_text(%r)" % name)
+
+    def test_b6_documents_of_every_kind_give_their_text(self):
+        for name, want in (("paper.pdf", "Paper says (hi)\nsecond line\n"), ("letter.docx", "Dear reader\nsecond ä\n"),
+                           ("talk.pptx", "two\n\nten\n"), ("sums.xlsx", "name\t42\n"),
+                           ("open.odt", "open text here\nhead\n"), ("book.epub", "first\n\nlast\n"),
+                           ("page.html", "T\n\nHead\n\na & b\n"), ("note.rtf", "Hello bold\ncafé €x\n")):
+            with self.subTest(name):
+                self.assertEqual(self.text(name), want)
+
+    def test_b6_a_pdf_is_read_by_pdftotext_and_without_it(self):
+        tool = shutil.which("pdftotext")
+        if not tool:
+            self.skipTest("build: poppler-utils isn't installed")
+        asked = self.dir / "asked"
+        fake = self.dir / "bin"
+        fake.mkdir()
+        (fake / "pdftotext").write_text('#!/bin/sh\n: >%s\nexec %s "$@"\n' % (asked, tool))
+        (fake / "pdftotext").chmod(0o755)
+        code = "import os\nos.environ['PATH'] = %r\nSUBMIT(fetch_document_text('paper.pdf'))"
+        for path, is_asked in ((str(fake) + ":" + os.environ["PATH"], True), ("/nowhere", False)):
+            asked.unlink(missing_ok=True)
+            result = self.run_code(code % path)
+            self.assertEqual(result["final"]["output"], "Paper says (hi)\nsecond line\n")
+            self.assertEqual(asked.exists(), is_asked)
+
+    def test_b6_plain_text_is_its_own_text(self):
+        (self.dir / "a.txt").write_bytes("\ufeffä\n".encode("utf-8"))
+        self.assertEqual(self.text("file://" + str(self.dir / "a.txt")), "ä\n")
+
+    def test_b6_what_has_no_text_is_said(self):
+        (self.dir / "x.bin").write_bytes(b"\0\1\2")
+        (self.dir / "x.docx").write_bytes(b"PK\3\4 broken")
+        self.assertIn("ValueError: no text in x.bin: a binary file", self.error("fetch_document_text('x.bin')"))
+        self.assertIn("ValueError: no text in x.docx: damaged", self.error("fetch_document_text('x.docx')"))
+        self.assertIn("RuntimeError: fetch_document_text failed: ", self.error("fetch_document_text('nowhere')"))
+        self.assertEqual(self.error("fetch_document_text(' ')"), "ValueError: url cannot be empty")
+        self.assertEqual(self.error("fetch_document_text('ftp://x')"), "ValueError: unsupported URL scheme: ftp")
+
+    def test_b6_a_document_by_http_and_by_its_type(self):
+        pages = {"/p": ("text/html; charset=utf-8", b"<p>over <b>HTTP</b></p>")}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                kind, body = pages.get(self.path, ("text/plain", None))
+                self.send_response(200 if body else 404)
+                self.send_header("Content-Type", kind)
+                self.end_headers()
+                self.wfile.write(body or b"")
+
+            def log_message(self, *args):
+                pass
+
+        server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            base = "http://127.0.0.1:%d" % server.server_port
+            self.assertEqual(self.text(base + "/p"), "over HTTP\n")
+            self.assertIn("RuntimeError: fetch_document_text failed: Not Found", self.error("fetch_document_text(%r)" % (base + "/q")))
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+    def test_b6_a_tool_of_the_host_comes_before_ours(self):
+        self.driver.hello(tools=[["fetch_document_text", None]])
+        result = self.run_code("SUBMIT(fetch_document_text('u'))", tools={"fetch_document_text": lambda u: "host " + u})
+        self.assertEqual(result["final"], {"output": "host u"})
+
+    def test_hostile_documents_end_in_a_word_not_in_the_session(self):
+        """Every document with bytes changed, cut and repeated: text or a ValueError, and the driver lives."""
+        space = {"__name__": "documents"}
+        exec(compile(DOCUMENTS.read_text(encoding="utf-8"), "documents.py", "exec"), space)
+        chance = random.Random(5)
+        for path in sorted(self.dir.iterdir()):
+            if not path.is_file():
+                continue
+            data = path.read_bytes()
+            for _ in range(150):
+                bad = bytearray(data)
+                for _ in range(chance.randrange(1, 8)):
+                    at = chance.randrange(len(bad))
+                    what = chance.randrange(3)
+                    if what == 0:
+                        bad[at] = chance.randrange(256)
+                    elif what == 1:
+                        del bad[at:at + chance.randrange(1, 40)]
+                    else:
+                        bad[at:at] = bad[at:at + chance.randrange(1, 200)] * chance.randrange(1, 5)
+                    bad = bad or bytearray(b"x")
+                try:
+                    self.assertIsInstance(space["text_of"](bytes(bad), path.name), str)
+                except space["NoDocument"]:
+                    pass
+
+
+class Mutations(Case):
+    """The other direction of the bridge: whatever bytes a host sends, the driver answers the next good command."""
+
+    FRAMES = tuple(json.dumps(m).encode() for m in (
+        {"op": "exec", "id": 900, "code": "x = 1", "vars": {"a": "1"}, "envs": {"A": "b"}, "outputs": [["o", None]],
+         "profile": "RLM_ROOT", "interactive": True},
+        {"op": "hello", "epoch": 3, "config": {"tools": [["t", "(a, b=1)"]], "submit_limit": 100000}},
+        {"op": "probe", "code": "if x:"},
+        {"op": "tool_result", "call": 1, "value": "[1, {\"a\": NaN}]"},
+        {"op": "tool_error", "call": 1, "type": "ValueError", "message": "no"},
+        {"op": 5}, [], {"op": ["exec"]}, "text", None))
+
+    def still_answers(self, what):
+        self.driver.send({"op": "exec", "id": 77, "code": "SUBMIT('alive')"})
+        final = None
+        while True:
+            message = self.driver.receive()
+            self.assertIsNotNone(message, "the driver died of %r" % what)
+            if message["op"] == "final" and message["id"] == 77:
+                final = message["fields"]
+            if message["op"] == "done" and message["id"] == 77:
+                break
+        self.assertEqual(final, [['"output"', None, '"alive"']], what)
+
+    def mutate(self, chance, data):
+        data = bytearray(data)
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(data) + 1)
+            what = chance.randrange(4)
+            if what == 0:
+                data[at:at + 1] = bytes([chance.randrange(256)])
+            elif what == 1:
+                del data[at:at + chance.randrange(1, 9)]
+            elif what == 2:
+                data[at:at] = chance.choice((b"\xff", b"[", b"{", b'"', b"null", b"-1", b"\\ud800", b"1e999", b"\0", b"9" * 400))
+            else:
+                data[at:at] = data[at:at + chance.randrange(1, 30)]
+        return bytes(data)
+
+    def test_b13_10_mutated_frames_never_end_the_session(self):
+        chance = random.Random(1)
+        for n in range(5000):
+            data = self.mutate(chance, chance.choice(self.FRAMES))
+            if b"shutdown" not in data:
+                self.driver.send_bytes(data)
+            if n % 25 == 24:
+                self.driver.hello()
+                self.still_answers(data)
+
+    def test_b13_10_mutated_packets_never_end_the_session(self):
+        chance = random.Random(2)
+        for n in range(5000):
+            whole = chance.choice(self.FRAMES)
+            length = chance.choice((len(whole), 0, 1, len(whole) - 1, len(whole) + 1, 1 << 31, 0xFFFFFFFF, 129 << 20))
+            lead = chance.choice((b"B" + length.to_bytes(4, "big"), b"C", b"B", b"X", b"BB", b"\0", b"C" + whole))
+            cut = chance.randrange(len(whole) + 1)
+            for packet in (lead + whole[:cut], b"C" + whole[cut:]):
+                self.driver.socket.send(packet)
+            if n % 25 == 24:
+                self.driver.hello()
+                self.still_answers(lead)
+
+    def test_b13_10_nesting_and_size_of_a_frame_have_an_end(self):
+        for data in (b"[" * 100000, b'{"op":' * 50000, b'{"op": "exec", "code": ' + b"9" * 10000 + b"}"):
+            self.driver.send_bytes(data)
+            self.still_answers(data[:20])
 
 
 if __name__ == "__main__":

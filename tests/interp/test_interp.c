@@ -12,75 +12,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/time.h"
-#include "story/story.h"
-
-static void free_interp(void *i)
-{
-    csn_interp_free(i);
-}
-
-static csn_interp *make_interp(csn_interp_options o)
-{
-    csn_interp *i = NULL;
-
-    o.size = sizeof(o);
-    OK(csn_interp_new(the_engine(), &o, &i, err));
-    csn_test_defer(free_interp, i);
-    return i;
-}
-#define an_interp(...) make_interp((csn_interp_options){ __VA_ARGS__ })
-
-static void free_result(void *r)
-{
-    csn_result_free(r);
-}
-
-static csn_exec_result *execute_with(csn_interp *i, const char *code, csn_execute_options o)
-{
-    csn_exec_result *r = NULL;
-    csn_error err = { 0 };
-
-    o.size = sizeof(o);
-    (void) csn_interp_execute(i, code, strlen(code), &o, &r, &err);
-    if (!r)
-        FAIL("no result: %s", err.message);
-    csn_test_defer(free_result, r);
-    return r;
-}
-#define execute(i, code, ...) \
-    execute_with(i, code, (csn_execute_options){ .size = 0, ##__VA_ARGS__ })
-
-static const char *final_of(const csn_exec_result *r)
-{
-    return csn_result_kind(r) == CSN_EXEC_FINAL ? csn_final_json(r) : csn_result_text(r, NULL);
-}
-#define value(i, code) final_of(execute(i, code))
-
-static const char *metadata(csn_interp *i, const char *key)
-{
-    static char shown[256];
-    csn_auto(mem) char *json = NULL;
-    csn_auto(json) csn_json *doc = NULL;
-    const csn_json *v;
-
-    OK(csn_interp_metadata(i, &json, err));
-    CHECK_INT(csn_json_parse(json, strlen(json), &doc, NULL), 0);
-    v = csn_json_get(doc, key);
-    (void) snprintf(shown, sizeof(shown), "%s",
-                    csn_json_type_of(v) == CSN_JSON_BOOL
-                        ? (csn_json_bool(v, false) ? "true" : "false")
-                        : csn_json_str(v, "(none)"));
-    return shown;
-}
-
-static char *exported(csn_interp *i)
-{
-    char *json = NULL;
-
-    OK(csn_interp_export_state(i, &json, err));
-    csn_test_defer(free, json);
-    return json;
-}
+#include "helpers.h"
 
 /* ---- results ---------------------------------------------------------------------------------------------------- */
 
@@ -229,7 +161,7 @@ TEST(b5_events_tell_start_and_end)
     struct seen s = { "" };
     csn_interp *i = an_interp(.on_event = note_event, .user_data = &s);
 
-    execute(i, "x  =\n1");
+    execute(i, "x  =\n1\n");
     execute(i, "SUBMIT(k=1)");
     CHECK(strstr(s.text, "\"phase\":\"start\""));
     CHECK(strstr(s.text, "\"result_kind\":\"final_output\",\"output_keys\":[\"k\"]"));
@@ -325,16 +257,6 @@ TEST(b9_the_lifetime_ends_everything)
 }
 
 /* ---- callbacks -------------------------------------------------------------------------------------------------- */
-
-static int echo(const char *prompt, size_t len, int64_t timeout_ms, char **ret_text, csn_error *err,
-                void *user)
-{
-    (void) timeout_ms;
-    (void) err;
-    (void) user;
-    *ret_text = strndup(prompt, len);
-    return CSN_OK;
-}
 
 TEST(b13_02_the_answer_comes_back_unchanged)
 {
@@ -439,8 +361,10 @@ TEST(b13_12_and_25_tools_of_the_host)
         CHECK_INT(csn_result_callbacks(execute(i, "add(1, 1); add(1, 1)")), 2);
         OK(csn_interp_register_tool(i, "sub", "(a, b=1)", add, NULL, err));
         CHECK_STR(value(i, "SUBMIT(sub(4))"), "{\"output\":[5]}");
-        CHECK_STR(value(i, "fetch_document_text('x')"),
-                  "RuntimeError: Unknown host callback: fetch_document_text");
+        CHECK(strstr(value(i, "fetch_document_text('x')"),
+                     "RuntimeError: fetch_document_text failed"));
+        CHECK(strstr(value(i, "fetch_document_text('http://192.0.2.1/')"),
+                     "(does the sandbox have a network?)"));
         CHECK_STR(
             value(
                 i,
@@ -474,113 +398,7 @@ TEST(b7_a_callback_has_its_limit)
     close(ends[1]);
 }
 
-/* ---- the loop and its children ---------------------------------------------------------------------------------- */
-
-/* A model that plays parts: children are asked for code, everything else is a question. */
-static int planner(const char *prompt, size_t len, int64_t timeout_ms, char **ret_text,
-                   csn_error *err, void *user)
-{
-    const char *answer;
-
-    (void) len;
-    (void) timeout_ms;
-    (void) err;
-    (void) user;
-    if (!strstr(prompt, "Task: "))
-        answer = "plain";
-    else if (strstr(prompt, "Task: deeper"))
-        answer =
-            "```python\nSUBMIT(answer=sub_rlm('leaf') + '/' + str(get_workspace_context()['depth']))\n```";
-    else if (strstr(prompt, "Task: leaf"))
-        answer = "```python\nSUBMIT(answer='leaf' + str(get_workspace_context()['depth']))\n```";
-    else if (strstr(prompt, "Task: silent"))
-        answer = "pass";
-    else if (strstr(prompt, "Task: ask"))
-        answer = "SUBMIT(answer=llm_query('q'))";
-    else if (strstr(prompt, "Task: file"))
-        answer =
-            "import os\nSUBMIT(answer=open('/home/daytona/mark').read() if os.path.exists('/home/daytona/mark') else 'none')";
-    else
-        answer = "SUBMIT(answer=context_text.upper())";
-    *ret_text = strdup(answer);
-    return CSN_OK;
-}
-
-TEST(b13_28_to_31_children_answer)
-{
-    csn_interp *i = an_interp(.llm = planner);
-
-    CHECK_STR(value(i, "SUBMIT(sub_rlm('up', 'small'))"), "{\"output\":\"SMALL\"}");
-    CHECK_STR(
-        value(
-            i,
-            "SUBMIT(rlm_query('leaf'), sub_rlm_batched(['leaf', 'leaf', 'up'], 'c'), sub_rlm_batched([]))"),
-        "{\"output\":[\"leaf1\",[\"leaf1\",\"leaf1\",\"C\"],[]]}");
-    CHECK_STR(value(i, "sub_rlm(' ')"), "ValueError: sub_rlm prompt cannot be empty");
-    CHECK_INT(count_entries("boxes"), 1);
-}
-
-TEST(b13_26_at_the_limit_of_depth_the_model_is_asked)
-{
-    csn_interp *i = an_interp(.llm = planner, .max_recursion_depth = 1);
-
-    CHECK_STR(value(i, "SUBMIT(sub_rlm('deeper'))"), "{\"output\":\"plain/1\"}");
-
-    csn_interp *strict = an_interp(.llm = planner, .max_recursion_depth = -1, .is_depth_strict = 1);
-
-    CHECK_STR(value(strict, "sub_rlm('leaf')"),
-              "RuntimeError: sub_rlm max recursion depth (0) reached. Cannot recurse further.");
-}
-
-TEST(b13_27_and_37_children_pay_from_their_parents)
-{
-    csn_interp *i = an_interp(.llm = planner, .max_llm_calls = 2);
-    int64_t used, max;
-
-    CHECK_STR(value(i, "SUBMIT(sub_rlm('ask'))"), "{\"output\":\"plain\"}");
-    csn_interp_budget(i, &used, &max);
-    CHECK_INT(used, 1);
-    execute(i, "llm_query('x')");
-    CHECK_STR(value(i, "sub_rlm('leaf')"),
-              "RuntimeError: LLM call budget exhausted — cannot spawn sub_rlm child.");
-}
-
-TEST(b13_32_to_36_where_children_run)
-{
-    csn_interp *copy = an_interp(.llm = planner);
-
-    execute(copy, "open('/home/daytona/mark', 'w').write('parent')");
-    CHECK_STR(value(copy, "SUBMIT(sub_rlm('file'))"), "{\"output\":\"parent\"}");
-
-    csn_interp *shared = an_interp(.llm = planner, .child_isolation_mode = "context");
-
-    execute(shared, "open('/home/daytona/mark', 'w').write('shared')");
-    CHECK_STR(value(shared, "x = 1\nSUBMIT(sub_rlm('file'), x)"), "{\"output\":[\"shared\",1]}");
-    CHECK_STR(value(shared, "SUBMIT(x)"), "{\"output\":1}");
-
-    csn_interp *durable = an_interp(.llm = planner, .volume_name = "children");
-
-    execute(durable, "open('/home/daytona/mark', 'w').write('no')");
-    CHECK_STR(
-        value(
-            durable,
-            "import os\na = sub_rlm('file')\nSUBMIT(a, len(os.listdir('/home/daytona/memory/meta/rlm-children')))"),
-        "{\"output\":[\"none\",1]}");
-    CHECK_INT(count_entries("boxes"), 3);
-}
-
-TEST(b8_delegation_from_the_host)
-{
-    csn_interp *i = an_interp(.llm = planner);
-    csn_auto(mem) char *json = NULL;
-    csn_auto(mem) char *empty = NULL;
-
-    OK(csn_interp_start(i, err));
-    OK(csn_interp_delegate(i, "leaf", NULL, &json, err));
-    CHECK_STR(json, "{\"status\":\"ok\",\"answer\":\"leaf1\"}");
-    OK(csn_interp_delegate(i, " ", NULL, &empty, err));
-    CHECK(strstr(empty, "\"reason\":\"invalid_query\""));
-}
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 TEST(the_loop_ends_with_what_the_model_saw)
 {
@@ -694,35 +512,6 @@ TEST(b13_43_shutdown_twice_and_start_again)
 
 /* ---- workspace -------------------------------------------------------------------------------------------------- */
 
-static bool shell(const char *command)
-{
-    int status = -1;
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        execl("/bin/sh", "sh", "-c", command, (char *) NULL);
-        _exit(127);
-    }
-    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
-}
-
-static char *make_repo(const char *name, const char *readme)
-{
-    char *path = malloc(512), command[2048];
-
-    csn_test_defer(free, path);
-    (void) snprintf(path, 512, "%s/%s", csn_test_dir(), name);
-    (void) snprintf(
-        command, sizeof(command),
-        "exec 2>/dev/null; mkdir -p '%s' && cd '%s' && git init -q -b main . && echo '%s' > README.md && git add . && "
-        "git -c user.name=a -c user.email=a@b commit -q -m one && git checkout -q -b feature/x && echo two > README.md && "
-        "git -c user.name=a -c user.email=a@b commit -q -am two && git tag v2 && git checkout -q main && chmod -R a+rX .",
-        path, path, readme);
-    if (!shell(command))
-        SKIP("git is missing");
-    return path;
-}
-
 TEST(b13_44_a_session_stages_everything)
 {
     char *repo = make_repo("proj.git", "one");
@@ -804,6 +593,29 @@ TEST(b13_41_a_failed_change_makes_a_new_sandbox)
               "{\"output\":[false,\"two\\n\"]}");
     CHECK_STR(metadata(i, "sandbox_transition"), "recreated");
     CHECK_STR(metadata(i, "runtime_degraded"), "true");
+}
+
+TEST(b10_documents_are_staged_with_their_text)
+{
+    char command[2048], dir[512];
+    const char *const context[] = { dir, NULL };
+
+    (void) snprintf(dir, sizeof(dir), "%s/papers", csn_test_dir());
+    (void) snprintf(command, sizeof(command),
+                    "mkdir '%s' && cd '%s' && python3 '%s/tests/interp/make_documents.py' . && "
+                    "printf 'PK\\003\\004bad' > bad.docx && chmod -R a+rX .",
+                    dir, dir, getenv("CSN_SOURCE"));
+    CHECK(shell(command));
+    csn_interp *i = an_interp(.context_paths = context);
+
+    CHECK_STR(
+        value(
+            i,
+            "import json\nm = json.load(open('.fleet-rlm/context/manifest.json'))['sources'][0]\n"
+            "SUBMIT(m['extraction_method'], m['file_count'], m['skipped_count'], "
+            "[w.split(':')[0] for w in m['warnings']], read_file(m['staged_path'] + '/paper.pdf.extracted.txt'), "
+            "open(m['staged_path'] + '/paper.pdf', 'rb').read(5).decode())"),
+        "{\"output\":[\"text\",9,0,[\"Skipped bad.docx\"],\"Paper says (hi)\\nsecond line\\n\",\"%PDF-\"]}");
 }
 
 TEST(b10_missing_context_is_named)
@@ -928,7 +740,7 @@ TEST(hostile_code_ends_itself_at_most)
         "import os\nfor n in range(3, 300):\n    try: os.write(n, b'B' + b'\\xff\\xff\\xff\\xff' + b'junk')\n    except OSError: pass",
         "import os\nfor n in range(3, 300):\n    try: os.write(n, b'B' + (2).to_bytes(4, 'big') + b'{}')\n    except OSError: pass",
         ("import os, json\nfor n in range(3, 300):\n    for k in range(200):\n        m = json.dumps({'op': 'tool_call', 'id': 1, 'call': k, 'name': 'x', 'args': '[]', 'kwargs': '{}'}).encode()\n"
-        "        try: os.write(n, b'B' + len(m).to_bytes(4, 'big') + m)\n        except OSError: break"),
+         "        try: os.write(n, b'B' + len(m).to_bytes(4, 'big') + m)\n        except OSError: break"),
     };
     csn_interp *i = an_interp(.execute_timeout_s = 20);
 
@@ -1024,10 +836,46 @@ TEST(b2_cancel_stops_the_code)
     CHECK_STR(value(i, "SUBMIT(1)"), "{\"output\":1}");
 }
 
-static bool has_no_boxes(void *user)
+/* What the test waits for, or two minutes. */
+static void dispatch_until(csn_interp *i, const struct order *o, int n)
 {
-    (void) user;
-    return count_entries("boxes") == 0;
+    int64_t deadline = csn_deadline_in_ms(120000);
+
+    while (o->n < n && !csn_deadline_passed(deadline))
+        OK(csn_interp_dispatch(i, 1000, err));
+    CHECK_INT(o->n, n);
+}
+
+static void start_all(csn_interp *i, const char *const *codes, struct order *o)
+{
+    for (; *codes; codes++)
+        OK(csn_interp_execute_start(i, *codes, strlen(*codes), NULL, note_done, o, err));
+}
+
+TEST(b3_a_queue_goes_on_after_its_process_died)
+{
+    static const char *const codes[] = { "import os; os._exit(3)", "print(1)", "print(2)", NULL };
+    csn_interp *i = an_interp(.timeout_s = 0);
+    struct order o = { 0 };
+
+    start_all(i, codes, &o);
+    dispatch_until(i, &o, 3);
+    CHECK_STR(o.text, "the interpreter process ended1\n2\n");
+    start_all(i, codes, &o);
+    CHECK_STR(value(i, "SUBMIT(1)"), "{\"output\":1}"); /* behind the others, and not stuck there */
+    CHECK_INT(o.n, 6);
+}
+
+TEST(b2_shutdown_ends_what_is_queued)
+{
+    static const char *const codes[] = { "while True: pass", "while True: pass", "print(1)", NULL };
+    csn_interp *i = an_interp(.timeout_s = 0);
+    struct order o = { 0 };
+
+    start_all(i, codes, &o);
+    OK(csn_interp_shutdown(i, err));
+    CHECK_INT(o.n, 3);
+    CHECK_STR(value(i, "SUBMIT(1)"), "{\"output\":1}");
 }
 
 static void on_text(int stream, const char *data, size_t len, void *user)

@@ -146,6 +146,20 @@ static int count_in(const char *place, const char *part)
     return n;
 }
 
+static void count_one(const csn_sandbox_info *info, void *user)
+{
+    (void) info;
+    ++*(int *) user;
+}
+
+int count_sandboxes(csn_engine *of)
+{
+    int n = 0;
+
+    OK(csn_sandbox_list(of, count_one, &n, err));
+    return n;
+}
+
 int count_entries(const char *part)
 {
     return count_in("", part) + count_in("run/", part);

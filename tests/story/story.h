@@ -48,6 +48,7 @@ const char *ending(const csn_run_result *result);
 
 /* What lies in a directory of the state: number of entries. */
 int count_entries(const char *part);
+int count_sandboxes(csn_engine *engine); /* as listed */
 /* Cgroup directories of this id, anywhere. */
 int count_cgroups(const char *id);
 /* Waits until fn(user) is true, at most 10 s. */

@@ -179,6 +179,16 @@ TEST(output_beyond_its_limit_may_end_the_command)
     CHECK_STR(ending(sh(box, "true")), "exit 0");
 }
 
+/* What a command writes may overtake the word that it was started. */
+TEST(the_first_bytes_may_be_too_many)
+{
+    csn_sandbox *box = an_ephemeral();
+
+    for (int i = 0; i < 24; i++)
+        CHECK_STR(ending(run(box, .argv = ARGV("yes"), .output_bytes = 1, .output_policy = CSN_OUTPUT_KILL)),
+                  "output-limit");
+}
+
 TEST(a_command_that_takes_too_long_is_killed_with_its_whole_tree)
 {
     csn_sandbox *box = an_ephemeral();
@@ -344,4 +354,30 @@ TEST(a_program_may_open_its_own_streams_again)
 
     CHECK_STR(r->out, "one\ntwo\n");
     CHECK_STR(r->err, "three\n");
+}
+
+TEST(children_that_hold_the_output_are_waited_for_when_asked)
+{
+    csn_sandbox *box = an_ephemeral();
+    const char *text = "(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; echo late) & echo now";
+
+    CHECK_STR(run(box, .shell = "(sleep 0.2; echo late) & echo now", .linger_ms = 20000)->merged,
+              "now\nlate\n");
+    CHECK_STR(run(box, .shell = "sleep 1000 & echo now", .linger_ms = 50)->merged, "now\n");
+    CHECK_STR(run(box, .shell = text, .linger_ms = 20000)->merged, "now\nlate\n");
+}
+
+TEST(a_command_can_be_given_descriptors_of_the_callers_own)
+{
+    csn_sandbox *box = an_ephemeral();
+    char said[16] = "";
+    int ends[2];
+
+    CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    const int fds[3] = { -1, ends[1], -1 };
+    CHECK_STR(ending(run(box, .shell = "cat; echo mine; echo nobodys >&2", .own_fds = fds)), "exit 0");
+    CHECK(close(ends[1]) == 0);
+    CHECK_INT(read(ends[0], said, sizeof(said) - 1), 5);
+    CHECK_STR(said, "mine\n");
+    CHECK(close(ends[0]) == 0);
 }

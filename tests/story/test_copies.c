@@ -98,7 +98,7 @@ TEST(a_volume_is_shared_and_outlives_its_sandboxes)
 TEST(root_inside_is_root_inside_only)
 {
     if (is_rootless())
-        SKIP("needs a range of host ids");
+        SKIP("user: needs a range of host ids");
     csn_sandbox *box = an_ephemeral(.user = "root");
 
     CHECK_STR(sh(box, "id -u; pwd; touch /etc/x && chown daytona /etc/x && stat -c %U /etc/x")->out,

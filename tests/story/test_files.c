@@ -181,6 +181,60 @@ TEST(directories_are_made_moved_and_deleted)
     CHECK_STR(ending(sh(box, "test -e /etc/passwd")), "exit 0");
 }
 
+static void note_done(int64_t n, int result, const csn_error *err, void *user)
+{
+    (void) n;
+    (void) err;
+    *(int *) user = result == CSN_OK ? 1 : result;
+}
+
+static void count_paths(const csn_file_info *info, void *user)
+{
+    char *all = user;
+
+    (void) strncat(strncat(all, info->path, 64), " ", 64);
+}
+
+static int ask_for(csn_sandbox *box, csn_file_request req, char *said, csn_error *err)
+{
+    int done = 0;
+
+    said[0] = '\0';
+    req.size = sizeof(req);
+    req.on_file = count_paths;
+    req.user_data = said;
+    int r = csn_file_request_start(box, &req, note_done, &done, err);
+    while (r >= 0 && done == 0)
+        r = csn_engine_dispatch(the_engine(), -1, err);
+    return r < 0 ? r : done == 1 ? CSN_OK : done;
+}
+
+TEST(requests_go_deep_follow_links_and_spare_what_is_there)
+{
+    csn_sandbox *box = an_ephemeral();
+    char said[512];
+
+    CHECK_STR(ending(sh(box, "mkdir -p t/a/b; echo 1 > t/a/b/f; echo 2 > g; ln -s a t/l; ln -s no t/x")),
+              "exit 0");
+    CHECK_INT(ask_for(box, (csn_file_request){ .verb = CSN_FILE_LIST, .path = "t", .mode = 9 }, said,
+                      NULL),
+              CSN_OK);
+    CHECK_STR(said, "a a/b a/b/f l x ");
+    CHECK_INT(ask_for(box, (csn_file_request){ .verb = CSN_FILE_LIST, .path = "t", .mode = 2,
+                                               .flag = CSN_LIST_FOLLOW },
+                      said, NULL),
+              CSN_OK);
+    CHECK_STR(said, "a a/b l ");
+    CHECK_INT(ask_for(box, (csn_file_request){ .verb = CSN_FILE_MOVE, .path = "g", .arg = "t/a/b/f",
+                                               .flag = CSN_MOVE_NO_REPLACE },
+                      said, NULL),
+              CSN_E_EXISTS);
+    CHECK_INT(ask_for(box, (csn_file_request){ .verb = CSN_FILE_DELETE, .path = "t/a",
+                                               .flag = CSN_DELETE_NO_DIRECTORY },
+                      said, NULL),
+              CSN_E_NOT_REGULAR);
+}
+
 TEST(modes_change_and_owners_need_root_inside)
 {
     csn_sandbox *box = an_ephemeral();
@@ -260,11 +314,22 @@ TEST(a_full_disk_is_a_limit)
     close(in);
 }
 
-static void note_done(int64_t n, int result, const csn_error *err, void *user)
+TEST(a_request_can_be_cancelled)
 {
-    (void) n;
-    (void) err;
-    *(int *) user = result == CSN_OK ? 1 : result;
+    csn_sandbox *box = an_ephemeral();
+    csn_file_request req = { .size = sizeof(req), .verb = CSN_FILE_SEARCH, .path = "/usr", .arg = "no such words anywhere" };
+    int done = 0, other = 0;
+
+    OK(csn_file_request_start(box, &req, note_done, &done, err));
+    req = (csn_file_request){ .size = sizeof(req), .verb = CSN_FILE_MKDIR, .path = "later" };
+    OK(csn_file_request_start(box, &req, note_done, &other, err));
+    csn_file_cancel(box, &done);
+    CHECK_INT(done, 0); /* never from inside the call */
+    while (!done || !other)
+        OK(csn_engine_dispatch(the_engine(), 10000, err));
+    CHECK_INT(done, CSN_E_CANCELLED);
+    CHECK_INT(other, 1);
+    csn_file_cancel(box, &done); /* over already */
 }
 
 TEST(verbs_can_be_started_and_answer_later)

@@ -43,7 +43,7 @@ TEST(closing_the_engine_ends_attached_sandboxes)
 {
     an_ephemeral();
     an_ephemeral();
-    CHECK_INT(count_entries("boxes"), 2);
+    CHECK_INT(count_sandboxes(the_engine()), 2);
     close_the_engine();
     CHECK_INT(count_entries("boxes"), 0);
     CHECK_INT(count_entries("ids"), 0);
@@ -336,13 +336,15 @@ TEST(twenty_are_made_and_deleted_side_by_side)
     for (int i = 0; i < 20; i++)
         while (!m[i].box)
             OK(csn_engine_dispatch(the_engine(), 10000, err));
-    CHECK_INT(count_entries("boxes"), 20);
+    CHECK_INT(count_sandboxes(the_engine()), 20);
     for (int i = 0; i < 20; i++)
         OK(csn_sandbox_delete_start(m[i].box, on_done, &n_done, err));
     while (n_done < 20)
         OK(csn_engine_dispatch(the_engine(), 10000, err));
     for (int i = 0; i < 20; i++)
         csn_sandbox_free(m[i].box);
+    CHECK_INT(count_sandboxes(the_engine()), 0);
+    close_the_engine(); /* and with it the one that stood ready */
     CHECK_INT(count_entries("boxes"), 0);
     CHECK_INT(count_entries("ids"), 0);
 }
@@ -476,5 +478,29 @@ TEST(an_idle_sandbox_stops_and_starts_again)
     CHECK_INT(info.state, CSN_STATE_STOPPED);
     OK(csn_sandbox_start(box, err));
     CHECK_STR(sh(box, "cat f")->out, "kept\n");
+    OK(csn_sandbox_delete(box, err));
+}
+
+TEST(new_limits_hold_at_once_and_after_a_start)
+{
+    csn_sandbox *box = a_sandbox(.memory_bytes = 64 << 20, .is_detached = 1);
+    const char *const eat = "python3 -c 'x = b\"x\" * (96 << 20)'";
+    csn_sandbox_info info;
+
+    /* Without cgroups somebody has to look, which takes a moment. */
+    CHECK_STR(ending(sh(box, "python3 -c 'import time; x = b\"x\" * (96 << 20); time.sleep(60)'")),
+              "oom");
+    OK(csn_sandbox_resize(box, 256 << 20, 500, 0, err));
+    CHECK_STR(ending(sh(box, eat)), "exit 0");
+    FAILS(csn_sandbox_resize(box, 0, 0, 1 << 30, err), CSN_E_STATE);
+    FAILS(csn_sandbox_resize(box, 0, 0, 0, err), CSN_E_INVALID);
+    OK(csn_sandbox_stop(box, -1, err));
+    OK(csn_sandbox_resize(box, 0, 0, 1 << 30, err));
+    OK(csn_sandbox_start(box, err));
+    OK(csn_sandbox_inspect(box, &info, err));
+    CHECK_INT(info.memory_bytes, 256 << 20);
+    CHECK_INT(info.cpu_milli, 500);
+    CHECK_INT(info.disk_bytes, 1 << 30);
+    CHECK_STR(ending(sh(box, eat)), "exit 0");
     OK(csn_sandbox_delete(box, err));
 }

@@ -103,6 +103,36 @@ TEST_TIMEOUT(a_fork_bomb_ends_at_the_process_limit, 60)
     neighbour_is_well();
 }
 
+TEST_TIMEOUT(two_busy_programs_share_the_one_processor_they_got, 60)
+{
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        SKIP("kernel: one processor holds everybody");
+    GIVEN(.cpu_milli = 1000);
+    csn_receipt r = receipt_of(villain, (csn_process_options){
+                                            .shell = "spin() { timeout 2 sh -c 'while :; do :; done'; }; "
+                                                     "spin & spin & spin & wait" });
+    CHECK_STR(ending_of(r), "exit");
+    csn_test_note("%lld ms of CPU in %lld ms", (long long) (r.user_us + r.sys_us) / 1000,
+                  (long long) r.wall_us / 1000);
+    CHECK((double) (r.user_us + r.sys_us) < 1.3 * (double) r.wall_us);
+    CHECK(r.cpu_rung != CSN_CPU_NONE);
+    neighbour_is_well();
+}
+
+TEST_TIMEOUT(without_cgroups_a_program_stays_on_the_processors_it_got, 60)
+{
+    GIVEN(.cpu_milli = 500);
+    csn_receipt r = receipt_of(villain, (csn_process_options){ .shell = "[ $(nproc) = 1 ]" });
+    if (r.cpu_rung != CSN_CPU_PROCESSORS)
+        SKIP("user: here a cgroup holds the limit");
+    CHECK_INT(r.exit_code, 0);
+    r = receipt_of(villain, (csn_process_options){ .shell = "taskset -p ffff $$ && [ $(nproc) = 1 ]" });
+    CHECK_INT(r.exit_code, 0); /* heard, and nothing changed */
+    csn_error err = { 0 };
+    CHECK_INT(csn_sandbox_resize(villain, 0, 1000, 0, &err), CSN_OK); /* still one of them */
+    CHECK_INT(csn_sandbox_resize(villain, 0, 2000, 0, &err), CSN_E_UNSUPPORTED);
+}
+
 TEST_TIMEOUT(a_sandbox_with_a_fork_bomb_can_be_stopped_within_two_seconds, 60)
 {
     GIVEN(.pids = 256);
@@ -235,7 +265,7 @@ TEST_TIMEOUT(a_busy_program_gets_no_more_than_its_share, 60)
                            NULL };
     csn_receipt r = receipt_of(villain, (csn_process_options){ .argv = argv });
     if (!(r.limits_kernel & CSN_LIMIT_CPU))
-        SKIP("no cpu controller is to be had here");
+        SKIP("kernel: no cpu controller is to be had here");
     CHECK_STR(ending_of(r), "exit");
     double share = (double) (r.user_us + r.sys_us) / (double) r.wall_us;
     csn_test_note("share %.2f of a core, limit 0.30", share);

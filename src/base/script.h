@@ -1,15 +1,14 @@
 /* Which program runs a script: by its suffix, else by its own first line. */
-#ifndef CSN_ARENA_LANG_H
-#define CSN_ARENA_LANG_H
+#ifndef CSN_BASE_SCRIPT_H
+#define CSN_BASE_SCRIPT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 typedef struct csn_language {
     const char *suffix;
-    const char *
-        program; /* NULL: `build` is text for sh with the file as $1, the file without suffix as $2 */
-    const char *build;
+    const char *program; /* NULL: it must be built first */
+    const char *build;   /* … by this text for sh; $1: the file, $2: without its suffix, then its arguments */
 } csn_language;
 
 /* NULL: the suffix says nothing. */

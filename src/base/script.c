@@ -1,23 +1,21 @@
-#include "lang.h"
+#include "base/script.h"
 
 #include <string.h>
 
 #include "base/auto.h"
 
+#define BUILD_C "f=$1 o=$2; shift 2; cc -O1 -o \"$o\" \"$f\" -lm || exit $?; exec \"$o\" \"$@\""
+#define BUILD_TS \
+    "f=$1 o=$2.mjs; shift 2; " \
+    "esbuild \"$f\" --bundle --platform=node --format=esm --packages=external --log-level=warning " \
+    "--banner:js='import{createRequire as _cr}from\"module\";const " \
+    "require=_cr(import.meta.url);' --outfile=\"$o\" || exit $?; exec node \"$o\" \"$@\""
+
 static const csn_language languages[] = {
-    { ".py", "python3", NULL },
-    { ".js", "node", NULL },
-    { ".mjs", "node", NULL },
-    { ".cjs", "node", NULL },
-    { ".sh", "sh", NULL },
-    { ".bash", "bash", NULL },
-    { ".pl", "perl", NULL },
-    { ".rb", "ruby", NULL },
-    { ".c", NULL,
-      "f=$1 o=$2; shift 2; cc -O1 -o \"$o\" \"$f\" -lm || exit $?; exec \"$o\" \"$@\"" },
-    { ".ts", NULL,
-      "f=$1 o=$2.mjs; shift 2; esbuild \"$f\" --bundle --platform=node --format=esm "
-      "--packages=external --log-level=warning --outfile=\"$o\" || exit $?; exec node \"$o\" \"$@\"" },
+    { ".py", "python3", NULL }, { ".js", "node", NULL }, { ".mjs", "node", NULL },
+    { ".cjs", "node", NULL },   { ".sh", "sh", NULL },   { ".bash", "bash", NULL },
+    { ".pl", "perl", NULL },    { ".rb", "ruby", NULL }, { ".c", NULL, BUILD_C },
+    { ".ts", NULL, BUILD_TS },
 };
 
 const char *csn_suffix_of(const char *path)

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CSN_KERN_AFFINITY_H
+#define CSN_KERN_AFFINITY_H
+
+#include <stdint.h>
+
+/* Whole processors in place of a quota: what is left for a CPU limit where no cgroup can be had. */
+
+/* Holds this thread, and all it will start, to `n` of the processors it may use now: the one it runs on, where the
+ * scheduler just found room, and those after it. One that may use no more than `n` keeps what it has. 0 or -errno. */
+int csn_affinity_hold(uint32_t n);
+
+/* From here on sched_setaffinity() answers 0 and changes nothing: this process and all it will start stay where
+ * they are, and hear what a cpuset of one processor would answer them. Refused, programs that pin their threads for speed
+ * would fail for it. Needs no_new_privs; to be called before a filter that doesn't let seccomp() through. */
+int csn_affinity_lock(void);
+
+#endif
