@@ -228,9 +228,10 @@ int main(int argc, char **argv)
           .versus = "bare" },
     };
     csn_error err = { 0 };
+    char build[4096];
     int missed;
 
-    if (prepare() < 0 || csn_engine_open(NULL, &engine, &err) < 0) {
+    if (bench_find_build(build, sizeof(build)) < 0 || prepare() < 0 || csn_engine_open(NULL, &engine, &err) < 0) {
         fprintf(stderr, "bench: %s\n", err.message[0] ? err.message : "no directory to work in");
         return 2;
     }

@@ -159,3 +159,15 @@ int bench_fork_exec(const char *const *argv)
     }
     return pid > 0 ? succeeded(pid) : -1;
 }
+
+int bench_find_build(char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    for (int up = 0; up < 2 && n > 0; up++)
+        while (n > 0 && path[--n] != '/')
+            ;
+    if (n <= 0)
+        return -1;
+    path[n] = '\0';
+    return setenv("CAISSON_LIBEXEC", path, 0);
+}

@@ -37,4 +37,7 @@ int bench_spawn(const char *const *argv);
 /* The same by fork, as most programs do. */
 int bench_fork_exec(const char *const *argv);
 
+/* build/bench/bench_x → build; also sets CAISSON_LIBEXEC, so that what was just built is what is measured. */
+int bench_find_build(char *path, size_t size);
+
 #endif

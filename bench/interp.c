@@ -54,7 +54,12 @@ static int open_world(struct world *w)
     csn_interp_options io = { .size = sizeof(io) };
     csn_exec_result *r = NULL;
     csn_error err = { 0 };
+    char build[4096];
 
+    if (bench_find_build(build, sizeof(build)) < 0) {
+        fprintf(stderr, "bench_interp: there is no /proc to find the build by\n");
+        return -1;
+    }
     if (csn_engine_open(NULL, &w->engine, &err) < 0 ||
         csn_sandbox_create(w->engine, &so, &w->box, &err) < 0 ||
         csn_interp_new(w->engine, &io, &w->interp, &err) < 0 ||

@@ -188,21 +188,6 @@ static int bench_memory(size_t n, int json_fd)
     return ratio > 2.0;
 }
 
-/* build/bench/bench_peers → build/caisson, which has its helpers beside it. */
-static int find_caisson(void)
-{
-    char path[4000];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    for (int up = 0; up < 2 && n > 0; up++)
-        while (n > 0 && path[--n] != '/')
-            ;
-    if (n <= 0)
-        return -1;
-    path[n] = '\0';
-    snprintf(caisson_path, sizeof(caisson_path), "%s/caisson", path);
-    return setenv("CAISSON_LIBEXEC", path, 0);
-}
-
 int main(int argc, char **argv)
 {
     size_t n_rounds = argc > 1 ? (size_t) strtoul(argv[1], NULL, 10) : 200;
@@ -210,8 +195,10 @@ int main(int argc, char **argv)
     int json_fd = json_path ? open(json_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
     csn_error err = { 0 };
 
-    if (find_caisson() < 0)
+    char build[4000];
+    if (bench_find_build(build, sizeof(build)) < 0)
         return 1;
+    snprintf(caisson_path, sizeof(caisson_path), "%s/caisson", build);
 
     const char *const whole[] = { caisson_path, "run", "--quiet", "--", "/bin/true", NULL };
     csn_sandbox_options o = { .size = sizeof(o), .is_ephemeral = 1 };

@@ -28,9 +28,10 @@ _caisson() {
     done
     case $cmd in
     run)
-        opts='--help --interactive --stdin --tty --detach --merge --json --raw --receipt --quiet --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict --keep --rm'
+        opts='--help --interactive --stdin --tty --detach --merge --json --raw --receipt --quiet --entrypoint --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict --keep --rm'
         case $prev in
         --stdin) kind='@file' ;;
+        --entrypoint) kind='@none' ;;
         -n | --name) kind='@none' ;;
         --image) kind='@image' ;;
         --snapshot) kind='@image' ;;
@@ -209,10 +210,11 @@ _caisson() {
         operands='@file'
         ;;
     blocks)
-        opts='--help --lang --code --commonmark --extract-only --timeout --snapshot --image --env --env-file --name --memory --cpu --disk --net --keep --reply --json --quiet'
+        opts='--help --lang --code --commonmark --messages --last-n --extract-only --timeout --snapshot --image --env --env-file --name --memory --cpu --disk --net --keep --reply --json --quiet'
         case $prev in
         --lang) kind='python bash sh javascript typescript' ;;
         --code) kind='@none' ;;
+        --last-n) kind='@none' ;;
         -t | --timeout) kind='@none' ;;
         --snapshot) kind='@image' ;;
         --image) kind='@image' ;;
@@ -464,6 +466,63 @@ _caisson() {
         *) operands='create ls inspect tree cat rm' ;;
         esac
         ;;
+    serve)
+        opts='--help --listen --state --api-key --key-file --public-url --trust-proxy --user --optional --debug --network --snapshot --strict --warm --spare --max-sandboxes --max-cpu --max-memory --max-disk --max-snapshots --max-snapshot-disk --max-volumes --max-volume-disk --max-requests --max-connections --max-connections-per-address'
+        case $prev in
+        -l | --listen) kind='@none' ;;
+        --state) kind='@dir' ;;
+        --api-key) kind='@none' ;;
+        --key-file) kind='@file' ;;
+        --public-url) kind='@none' ;;
+        --user) kind='@none' ;;
+        --optional) kind='@none' ;;
+        --network) kind='none outbound' ;;
+        --snapshot) kind='@image' ;;
+        --strict) kind='memory cpu pids disk all' ;;
+        --warm) kind='@none' ;;
+        --spare) kind='@none' ;;
+        --max-sandboxes) kind='@none' ;;
+        --max-cpu) kind='@none' ;;
+        --max-memory) kind='@none' ;;
+        --max-disk) kind='@none' ;;
+        --max-snapshots) kind='@none' ;;
+        --max-snapshot-disk) kind='@none' ;;
+        --max-volumes) kind='@none' ;;
+        --max-volume-disk) kind='@none' ;;
+        --max-requests) kind='@none' ;;
+        --max-connections) kind='@none' ;;
+        --max-connections-per-address) kind='@none' ;;
+        esac
+        ;;
+    key)
+        case $sub in
+        create)
+            opts='--help --expires --org --json --state --user'
+            case $prev in
+            --expires) kind='@none' ;;
+            --org) kind='@none' ;;
+            --state) kind='@dir' ;;
+            --user) kind='@none' ;;
+            esac
+            ;;
+        ls)
+            opts='--help --json --state --user'
+            case $prev in
+            --state) kind='@dir' ;;
+            --user) kind='@none' ;;
+            esac
+            ;;
+        rm)
+            opts='--help --org --state --user'
+            case $prev in
+            --org) kind='@none' ;;
+            --state) kind='@dir' ;;
+            --user) kind='@none' ;;
+            esac
+            ;;
+        *) operands='create ls rm' ;;
+        esac
+        ;;
     gc)
         opts='--help --json'
         case $prev in
@@ -485,12 +544,12 @@ _caisson() {
         ;;
     help)
         opts='--help'
-        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
+        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume serve key gc doctor version completion help'
         ;;
     '')
         opts='--help --version --state'
         [[ $prev == --state ]] && kind=@dir
-        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume gc doctor version completion help'
+        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume serve key gc doctor version completion help'
         ;;
     esac
     if [[ -n $kind ]]; then

@@ -123,7 +123,7 @@ def main():
     for number, (paper, example) in enumerate(wanted, 1):
         name = f"{paper.relative_to(source)}:{example[0]}"
         if "net" in example[1] and os.environ.get("CSN_NET") != "1":
-            print(f"ok {number} - {name} # SKIP needs the network (CSN_NET=1)")
+            print(f"ok {number} - {name} # SKIP net: needs the network (CSN_NET=1)")
             continue
         problem = check(example, build)
         print(f"{'not ok' if problem else 'ok'} {number} - {name}", flush=True)

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "csn_test.h"
+#include "store/db.h"
+#include "store/keys.h"
+#include "store/orgs.h"
+#include "store/sandboxes.h"
+#include "store/snapshots.h"
+#include "store/volumes.h"
+
+static const char *path_of(const char *name)
+{
+    static char path[512];
+
+    (void) snprintf(path, sizeof(path), "%s/%s", csn_test_dir(), name);
+    return path;
+}
+
+static csn_store *open_store(void)
+{
+    csn_store *store = NULL;
+    csn_error err = { 0 };
+
+    if (csn_store_open(path_of("db"), &store, &err) < 0)
+        FAIL("%s", err.message);
+    return store;
+}
+
+static csn_store *store_with_orgs(void)
+{
+    csn_store *store = open_store();
+    csn_org_row a = { .id = "org-a", .name = "a", .created_ms = 1 };
+    csn_org_row b = { .id = "org-b", .name = "b", .created_ms = 2 };
+
+    CHECK_INT(csn_store_org_insert(store, &a, NULL), CSN_OK);
+    CHECK_INT(csn_store_org_insert(store, &b, NULL), CSN_OK);
+    return store;
+}
+
+static csn_sandbox_row a_row(const char *id, const char *name)
+{
+    csn_sandbox_row row = { .org_id = "org-a", .state = "creating", .token = "t" };
+
+    (void) snprintf(row.id, sizeof(row.id), "%s", id);
+    row.name = name ? strdup(name) : NULL;
+    row.image = strdup("host");
+    row.user = strdup("daytona");
+    row.target = strdup("local");
+    row.env = strdup("{\"A\":\"1\"}");
+    row.labels = strdup("{}");
+    row.mounts = strdup("[]");
+    row.auto_delete_min = -1;
+    row.destroy_at_ms = 99;
+    return row;
+}
+
+struct found {
+    int n;
+    csn_sandbox_row last;
+};
+
+static void find(csn_sandbox_row *row, void *user)
+{
+    struct found *f = user;
+
+    f->n++;
+    csn_sandbox_row_done(&f->last);
+    f->last = *row;
+    *row = (csn_sandbox_row){ 0 };
+}
+
+TEST(a_new_database_is_private_and_at_the_newest_version)
+{
+    csn_auto(store) csn_store *store = open_store();
+    struct stat st;
+
+    CHECK_INT(csn_store_version(store), 4);
+    CHECK_INT(stat(path_of("db"), &st), 0);
+    CHECK_INT(st.st_mode & 0777, 0600);
+}
+
+TEST(a_database_others_can_read_is_refused)
+{
+    csn_store *store = csn_store_free(open_store());
+    csn_error err = { 0 };
+
+    CHECK_INT(chmod(path_of("db"), 0644), 0);
+    CHECK_INT(csn_store_open(path_of("db"), &store, &err), CSN_E_DENIED);
+}
+
+TEST(a_database_of_a_newer_program_is_refused)
+{
+    csn_store *store = csn_store_free(open_store());
+    csn_error err = { 0 };
+    sqlite3 *db = NULL;
+
+    CHECK_INT(sqlite3_open(path_of("db"), &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, "PRAGMA user_version = 77", NULL, NULL, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_close(db), SQLITE_OK);
+    CHECK_INT(csn_store_open(path_of("db"), &store, &err), CSN_E_UNSUPPORTED);
+    CHECK(strstr(err.message, "version 77") != NULL);
+}
+
+TEST(rows_come_back_as_they_were_written)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    csn_sandbox_row row = a_row("box-1", "mine");
+    struct found f = { 0 };
+
+    row.is_public = true;
+    row.cpu_milli = 1500;
+    row.stopped_ms = 0;
+    CHECK_INT(csn_store_sandbox_insert(store, &row, NULL), CSN_OK);
+    CHECK_INT(csn_store_sandbox_each(store, find, &f, NULL), CSN_OK);
+    CHECK_INT(f.n, 1);
+    CHECK_STR(f.last.name, "mine");
+    CHECK_STR(f.last.env, "{\"A\":\"1\"}");
+    CHECK(f.last.is_public && !f.last.is_blocked);
+    CHECK(f.last.snapshot == NULL);
+    CHECK_INT(f.last.cpu_milli, 1500);
+    CHECK_INT(f.last.auto_delete_min, -1);
+    CHECK_INT(f.last.destroy_at_ms, 99);
+    CHECK_INT(f.last.stopped_ms, 0);
+    csn_sandbox_row_done(&f.last);
+    csn_sandbox_row_done(&row);
+}
+
+TEST(a_name_is_unique_in_its_organisation_until_released)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    csn_sandbox_row one = a_row("box-1", "mine"), two = a_row("box-2", "mine");
+
+    CHECK_INT(csn_store_sandbox_insert(store, &one, NULL), CSN_OK);
+    csn_error err = { 0 };
+    CHECK_INT(csn_store_sandbox_insert(store, &two, &err), CSN_E_EXISTS);
+    (void) snprintf(two.org_id, sizeof(two.org_id), "org-b");
+    CHECK_INT(csn_store_sandbox_insert(store, &two, &err), CSN_OK);
+    free(one.name);
+    one.name = NULL;
+    CHECK_INT(csn_store_sandbox_update(store, &one, &err), CSN_OK);
+    csn_sandbox_row three = a_row("box-3", "mine");
+    CHECK_INT(csn_store_sandbox_insert(store, &three, &err), CSN_OK);
+    csn_sandbox_row_done(&one);
+    csn_sandbox_row_done(&two);
+    csn_sandbox_row_done(&three);
+}
+
+TEST(an_update_never_crosses_organisations)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    csn_sandbox_row row = a_row("box-1", "mine");
+    csn_error err = { 0 };
+
+    CHECK_INT(csn_store_sandbox_insert(store, &row, &err), CSN_OK);
+    (void) snprintf(row.org_id, sizeof(row.org_id), "org-b");
+    CHECK_INT(csn_store_sandbox_update(store, &row, &err), CSN_E_NOT_FOUND);
+    csn_sandbox_row_done(&row);
+}
+
+TEST(keys_are_found_by_hash_and_revoked_at_once)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    csn_key_row key = { .id = "key-1", .org_id = "org-a", .name = "first", .hint = "dtn_x" };
+    csn_key_row got;
+    csn_error err = { 0 };
+
+    memset(key.hash, 7, sizeof(key.hash));
+    key.is_admin = true;
+    CHECK_INT(csn_store_key_count(store, &err), 0);
+    CHECK_INT(csn_store_key_insert(store, &key, &err), CSN_OK);
+    CHECK_INT(csn_store_key_count(store, &err), 1);
+    CHECK_INT(csn_store_key_find(store, key.hash, &got, &err), CSN_OK);
+    CHECK_STR(got.org_id, "org-a");
+    CHECK(got.is_admin && got.expires_ms == 0);
+    CHECK_INT(csn_store_key_remove(store, "org-b", "first", &err), CSN_E_NOT_FOUND);
+    CHECK_INT(csn_store_key_remove(store, "org-a", "first", &err), CSN_OK);
+    CHECK_INT(csn_store_key_find(store, key.hash, &got, &err), CSN_E_NOT_FOUND);
+}
+
+TEST(volumes_and_snapshots_are_found_by_id_and_name_within_their_organisation)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    char name[] = "data", env[] = "{\"A\":\"b\"}";
+    csn_volume_row v = { .id = "vol-1", .org_id = "org-a", .name = name, .state = "ready" }, gv;
+    csn_snapshot_row s = { .id = "snap-1",
+                           .org_id = "org-a",
+                           .name = name,
+                           .image = "i",
+                           .env = env,
+                           .state = "active" },
+                     gs;
+    csn_error err = { 0 };
+
+    CHECK_INT(csn_store_volume_insert(store, &v, &err), CSN_OK);
+    CHECK_INT(csn_store_volume_get(store, "org-a", "data", &gv, &err), CSN_OK);
+    CHECK_STR(gv.id, "vol-1");
+    csn_volume_row_done(&gv);
+    CHECK_INT(csn_store_volume_get(store, "org-a", "vol-1", &gv, &err), CSN_OK);
+    csn_volume_row_done(&gv);
+    CHECK_INT(csn_store_volume_by_name(store, "org-a", "vol-1", &gv, &err), CSN_E_NOT_FOUND);
+    CHECK_INT(csn_store_volume_get(store, "org-b", "vol-1", &gv, &err), CSN_E_NOT_FOUND);
+    CHECK_INT(csn_store_snapshot_insert(store, &s, &err), CSN_OK);
+    CHECK_INT(csn_store_snapshot_get(store, "org-a", "data", &gs, &err), CSN_OK);
+    CHECK_STR(gs.image, "i");
+    CHECK_STR(gs.env, "{\"A\":\"b\"}");
+    csn_snapshot_row_done(&gs);
+    CHECK_INT(csn_store_snapshot_get(store, "org-b", "data", &gs, &err), CSN_E_NOT_FOUND);
+}
+
+TEST(a_sandbox_uses_its_snapshot_and_its_volumes_of_its_own_organisation)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    char name[] = "data";
+    csn_volume_row v = { .id = "vol-1", .org_id = "org-a", .name = name, .state = "ready" };
+    csn_snapshot_row s = { .id = "s-1", .org_id = "org-a", .name = name, .image = "i", .state = "active" };
+    csn_sandbox_row row = a_row("box-1", "mine");
+
+    CHECK_INT(csn_store_volume_insert(store, &v, NULL), CSN_OK);
+    CHECK_INT(csn_store_snapshot_insert(store, &s, NULL), CSN_OK);
+    free(row.mounts);
+    row.mounts = strdup("[{\"volumeId\":\"vol-1\",\"mountPath\":\"/data\"}]");
+    row.snapshot = strdup(name);
+    for (int64_t at = 5; at <= 6; at++) { /* first another organisation's, of the same names */
+        row.created_ms = at;
+        (void) snprintf(row.id, sizeof(row.id), "box-%d", (int) at);
+        (void) snprintf(row.org_id, sizeof(row.org_id), "%s", at == 5 ? "org-b" : "org-a");
+        CHECK_INT(csn_store_sandbox_insert(store, &row, NULL), CSN_OK);
+        CHECK_INT(csn_store_volume_get(store, "org-a", "vol-1", &v, NULL), CSN_OK);
+        CHECK_INT(csn_store_snapshot_get(store, "org-a", name, &s, NULL), CSN_OK);
+        CHECK_INT(v.used_ms, at == 5 ? 0 : at);
+        CHECK_INT(s.used_ms, at == 5 ? 0 : at);
+        csn_volume_row_done(&v);
+        csn_snapshot_row_done(&s);
+    }
+    csn_sandbox_row_done(&row);
+}
+
+TEST(a_full_disk_is_told_as_one)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    csn_error err = { 0 };
+    int r = CSN_OK;
+
+    CHECK_INT(sqlite3_exec(store->db, "PRAGMA max_page_count = 1", NULL, NULL, NULL), SQLITE_OK);
+    for (int i = 0; i < 1000 && r == CSN_OK; i++) {
+        char id[37];
+        (void) snprintf(id, sizeof(id), "box-%d", i);
+        csn_sandbox_row row = a_row(id, id);
+        r = csn_store_sandbox_insert(store, &row, &err);
+        csn_sandbox_row_done(&row);
+    }
+    CHECK_INT(r, CSN_E_SYSTEM);
+    CHECK_INT(err.sys_errno, ENOSPC);
+}
+
+TEST(what_was_rolled_back_never_was)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    csn_sandbox_row row = a_row("box-1", "mine");
+    struct found f = { 0 };
+    csn_error err = { 0 };
+
+    CHECK_INT(csn_store_begin(store, &err), CSN_OK);
+    CHECK_INT(csn_store_begin(store, &err), CSN_E_STATE);
+    CHECK_INT(csn_store_sandbox_insert(store, &row, &err), CSN_OK);
+    csn_store_rollback(store);
+    CHECK_INT(csn_store_sandbox_each(store, find, &f, NULL), CSN_OK);
+    CHECK_INT(f.n, 0);
+    csn_sandbox_row_done(&row);
+}
+
+/* The child tells each committed row through the pipe, then is killed in the middle of its work. */
+static void insert_until_killed(int to_parent)
+{
+    csn_store *store = store_with_orgs();
+
+    for (int i = 0;; i++) {
+        char id[37];
+        (void) snprintf(id, sizeof(id), "box-%d", i);
+        csn_sandbox_row row = a_row(id, id);
+        if (csn_store_sandbox_insert(store, &row, NULL) < 0 ||
+            write(to_parent, &i, sizeof(i)) != (ssize_t) sizeof(i))
+            _exit(1);
+        csn_sandbox_row_done(&row);
+    }
+}
+
+TEST(nothing_that_was_committed_is_lost_by_a_kill)
+{
+    int ends[2], last = -1, i;
+
+    CHECK_INT(pipe(ends), 0);
+    (void) csn_test_dir();
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        (void) close(ends[0]);
+        insert_until_killed(ends[1]);
+    }
+    (void) close(ends[1]);
+    while (last < 40 && read(ends[0], &i, sizeof(i)) == (ssize_t) sizeof(i))
+        last = i;
+    CHECK_INT(kill(pid, SIGKILL), 0);
+    while (read(ends[0], &i, sizeof(i)) == (ssize_t) sizeof(i))
+        last = i; /* told before it died */
+    CHECK_INT(waitpid(pid, NULL, 0), pid);
+    csn_auto(store) csn_store *store = open_store();
+    struct found f = { 0 };
+    CHECK_INT(csn_store_sandbox_each(store, find, &f, NULL), CSN_OK);
+    CHECK(f.n >= last + 1);
+    csn_sandbox_row_done(&f.last);
+    (void) close(ends[0]);
+}
