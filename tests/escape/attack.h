@@ -62,6 +62,7 @@ struct canary {
     const char *host_socket; /* a UNIX socket in the same directory, on which the host listens */
     const char *abstract;    /* name of an abstract socket on which the host listens */
     int tcp_port;            /* on which the host listens on 127.0.0.1 */
+    long shm_key;            /* of memory that the host shares with everybody */
     long host_net, host_ipc, host_uts, host_pid, host_mnt, host_user, host_cgroup,
         host_time; /* namespace inodes */
 };

@@ -61,6 +61,7 @@ static void take_canary(const char *word)
         { "uts=", &canary.host_uts },   { "pid=", &canary.host_pid },
         { "mnt=", &canary.host_mnt },   { "user=", &canary.host_user },
         { "time=", &canary.host_time }, { "cgroup=", &canary.host_cgroup },
+        { "shm=", &canary.shm_key },
     };
 
     if (strncmp(word, "file=", 5) == 0)

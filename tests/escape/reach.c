@@ -87,8 +87,7 @@ static enum verdict low_port(const struct attack *self)
 static enum verdict sees_hosts_ipc(const struct attack *self)
 {
     (void) self;
-    return shmget(0x43534e31, 0, 0) >= 0 ? BREACH
-                                         : CONTAINED; /* planted by the host under this key */
+    return shmget((key_t) canary.shm_key, 0, 0) >= 0 ? BREACH : CONTAINED;
 }
 
 static enum verdict signals_strangers(const struct attack *self)

@@ -27,7 +27,7 @@
 
 #include "attack.h"
 
-enum { ATTACKS_MAX = 512, SHM_KEY = 0x43534e31, RED_MIN = 150 };
+enum { ATTACKS_MAX = 512, SHM_KEYS = 0x43000000, RED_MIN = 150 };
 
 struct row {
     char name[64], requirement[48];
@@ -146,7 +146,7 @@ static void plant(void)
     plant_state();
     plant_listeners();
     planted.terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    planted.shm = shmget(SHM_KEY, 4096, IPC_CREAT | 0666);
+    planted.shm = shmget(SHM_KEYS | getpid(), 4096, IPC_CREAT | 0666); /* our own: others test beside us */
     planted.process = fork();
     if (planted.process == 0) {
         prctl(PR_SET_NAME, "csn-canary");
@@ -160,6 +160,7 @@ static void plant(void)
     snprintf(planted.words[n++], sizeof(planted.words[0]), "socket=%s", planted.socket);
     snprintf(planted.words[n++], sizeof(planted.words[0]), "abstract=%s", planted.abstract);
     snprintf(planted.words[n++], sizeof(planted.words[0]), "port=%d", planted.port);
+    snprintf(planted.words[n++], sizeof(planted.words[0]), "shm=%d", SHM_KEYS | getpid());
     for (size_t i = 0; i < sizeof(ns) / sizeof(ns[0]); i++)
         snprintf(planted.words[n++], sizeof(planted.words[0]), "%s=%ld", ns[i], ns_inode(ns[i]));
     planted.argv[0] = "/home/daytona/attacks";
