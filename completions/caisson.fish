@@ -365,7 +365,7 @@ complete -c caisson -n '__fish_seen_subcommand_from serve' -l trust-proxy -d 'be
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l user -r -d 'as root: whom the part that reads requests runs as [caisson, else nobody]'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l optional -r -d 'start even if these walls can\'t be put up here: of the server and of sandboxes'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l debug -d 'log every request'
-complete -c caisson -n '__fish_seen_subcommand_from serve' -l network -r -a 'none outbound' -d 'what sandboxes reach [outbound]'
+complete -c caisson -n '__fish_seen_subcommand_from serve' -l network -r -a 'none outbound' -d 'what sandboxes reach [outbound where it can be had]'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l snapshot -r -a '(caisson image ls -q 2>/dev/null)' -d 'image of a sandbox that names none [host]'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l strict -r -a 'memory cpu pids disk all' -d 'no sandbox unless the kernel enforces them: memory cpu pids disk, or all'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l warm -r -d 'sandboxes of the default shape kept ready [1]'

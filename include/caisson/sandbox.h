@@ -16,6 +16,9 @@ typedef enum csn_network {
     CSN_NET_OUTBOUND /* user-mode network; host, private, link-local and metadata addresses refused */
 } csn_network;
 
+/* Whether sandboxes can have this network on this machine. CSN_E_UNSUPPORTED: what is missing, and what helps. */
+CSN_API int csn_network_check(csn_network network, csn_error *err);
+
 typedef struct csn_mount {
     const char *volume; /* name of a volume */
     const char *path;   /* absolute path inside */

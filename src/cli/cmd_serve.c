@@ -50,7 +50,7 @@ static const cli_opt serve_options[] = {
 };
 
 static const cli_opt box_options[] = {
-    { 0, "network", CLI_CHOICE, AT(network), "none|outbound", "what sandboxes reach [outbound]",
+    { 0, "network", CLI_CHOICE, AT(network), "none|outbound", "what sandboxes reach [outbound where it can be had]",
       "none outbound", NULL },
     { 0, "snapshot", CLI_TEXT, AT(snapshot), "NAME", "image of a sandbox that names none [host]",
       "@image", NULL },
@@ -130,13 +130,29 @@ static void add_size(cli_warden *w, const char *name, int64_t value)
                        value == CSN_UNLIMITED ? (long long) INT64_MAX : (long long) value);
 }
 
+/* Whoever asks for a network gets it or is told why not; whoever leaves it to us is told what sandboxes do without. */
+static int choose_network(struct values *v)
+{
+    csn_error err = { 0 };
+
+    if (csn_streq(v->network, "none") || csn_network_check(CSN_NET_OUTBOUND, &err) == 0) {
+        v->network = v->network ? v->network : "outbound";
+        return -1;
+    }
+    if (v->network)
+        return cli_fail(&err, "serve");
+    cli_note("%s: sandboxes have no network", err.message);
+    v->network = "none";
+    return -1;
+}
+
 static void add_front_options(cli_warden *w, const struct values *v, uint32_t walls)
 {
     cli_warden_add(w, "--");
     if (walls & CSN_WALL_LANDLOCK)
         cli_warden_add(w, "--optional-landlock");
     cli_warden_add(w, "--listen=%s", v->listen ? v->listen : DEFAULT_LISTEN);
-    cli_warden_add(w, "--network=%s", v->network ? v->network : "outbound");
+    cli_warden_add(w, "--network=%s", v->network);
     if (v->public_url)
         cli_warden_add(w, "--public-url=%s", v->public_url);
     if (v->snapshot)
@@ -192,6 +208,8 @@ static int run(const cli_command *cmd, int argc, char **argv)
         status = cli_fill_walls(cmd, &v.optional, &walls);
     if (status < 0)
         status = cli_fill_limits(cmd, &v.strict, &strict);
+    if (status < 0)
+        status = choose_network(&v);
     if (status < 0)
         status = set_key(cmd, &v);
     if (status < 0)

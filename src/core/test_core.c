@@ -1,5 +1,7 @@
 /* Options, environments and receipts: what needs no sandbox. */
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "core/env.h"
@@ -163,4 +165,21 @@ TEST(a_receipt_is_one_line_one_object_and_one_number)
     r.walls_missing = CSN_WALL_LANDLOCK | CSN_WALL_KEEPER;
     csn_receipt_text(&r, text, sizeof(text));
     CHECK(strstr(text, "lost") && strstr(text, "without landlock, keeper"));
+}
+
+TEST(a_network_that_cannot_be_had_is_told_with_its_remedy)
+{
+    csn_error err = { 0 };
+
+    CHECK_INT(csn_network_check(CSN_NET_NONE, &err), CSN_OK);
+    CHECK_INT(csn_network_check((csn_network) 7, &err), CSN_E_INVALID);
+    if (access("/usr/bin/slirp4netns", X_OK) < 0 && access("/usr/local/bin/slirp4netns", X_OK) < 0) {
+        CHECK_INT(csn_network_check(CSN_NET_OUTBOUND, &err), CSN_E_UNSUPPORTED);
+        CHECK(strstr(err.message, "apt install slirp4netns"));
+    } else if (access("/dev/net/tun", R_OK | W_OK) < 0) {
+        CHECK_INT(csn_network_check(CSN_NET_OUTBOUND, &err), CSN_E_UNSUPPORTED);
+        CHECK(strstr(err.message, "/dev/net/tun (sudo "));
+    } else {
+        CHECK_INT(csn_network_check(CSN_NET_OUTBOUND, &err), CSN_OK);
+    }
 }

@@ -45,14 +45,14 @@ static int refuse_private(csn_keeper *k)
 int csn_outbound_start(csn_keeper *k, csn_error *err)
 {
     csn_slirp slirp = { .netns_fd = k->netns_fd, .userns_fd = k->userns_fd };
+    const char *missing, *remedy;
     int r;
 
     if (!(k->plan.flags & CSN_PLAN_OUTBOUND))
         return CSN_OK;
+    if (csn_slirp_check(&missing, &remedy) < 0)
+        return csn_fail(err, CSN_E_UNSUPPORTED, "network 'outbound' needs %s (%s)", missing, remedy);
     slirp.program = csn_slirp_find();
-    if (!slirp.program)
-        return csn_fail(err, CSN_E_UNSUPPORTED,
-                        "network 'outbound' needs slirp4netns (Debian: slirp4netns)");
     r = csn_slirp_start(&slirp, csn_deadline_in_ms(SLIRP_WAIT_MS), &k->slirp_pid, &k->slirp_pidfd);
     if (r < 0)
         return csn_fail_sys(err, r, "start slirp4netns");

@@ -318,6 +318,8 @@ TEST(an_outbound_sandbox_has_a_link_and_no_private_neighbours)
 
     if (access("/usr/bin/slirp4netns", X_OK) < 0)
         SKIP("slirp4netns is not installed");
+    if (access("/dev/net/tun", R_OK | W_OK) < 0)
+        SKIP("user: no access to /dev/net/tun");
     start_box(&b, make_state(), CSN_PLAN_EPHEMERAL | CSN_PLAN_OUTBOUND);
     run(&b, "cat /proc/net/dev /etc/resolv.conf", out, sizeof(out));
     CHECK(strstr(out, "tap0"));

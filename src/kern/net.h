@@ -49,4 +49,7 @@ int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid,
 /* Where slirp4netns is, NULL: nowhere we trust. */
 const char *csn_slirp_find(void);
 
+/* Whether a link can be had here: 0, or -errno with what is missing and the command that helps. */
+int csn_slirp_check(const char **ret_missing, const char **ret_remedy);
+
 #endif

@@ -376,13 +376,12 @@ static int check_cgroup(csn_probe_item *item)
 
 static int check_slirp(csn_probe_item *item)
 {
-    const char *path = csn_slirp_find();
+    const char *path = csn_slirp_find(), *missing;
+    int r = csn_slirp_check(&missing, &item->remedy);
 
-    if (!path)
-        return -ENOENT;
-    item->remedy = "sudo modprobe tun";
-    (void) snprintf(item->detail, sizeof(item->detail), "%s", path);
-    return access("/dev/net/tun", R_OK | W_OK) < 0 ? -errno : 0;
+    (void) snprintf(item->detail, sizeof(item->detail), "%s%s", r < 0 ? "without " : "",
+                    r < 0 ? missing : path);
+    return r;
 }
 
 static int check_loop(csn_probe_item *item)
@@ -416,7 +415,7 @@ static const struct check checks[] = {
     { "idmapped mounts", LIMIT, check_idmap, "sudo caisson …, on a kernel from 5.12 on" },
     { "cgroup", LIMIT, check_cgroup, "sudo caisson …, or start below a delegated cgroup" },
     { "subordinate ids", OPTIONAL, check_subids, NULL },
-    { "outbound network", OPTIONAL, check_slirp, "sudo apt install slirp4netns" },
+    { "outbound network", OPTIONAL, check_slirp, NULL },
     { "loop devices", OPTIONAL, check_loop, "sudo modprobe loop; sudo caisson …" },
 };
 

@@ -31,6 +31,23 @@ const char *csn_slirp_find(void)
     return NULL;
 }
 
+/* The device is everybody's on most systems: udev makes it so. Where no udev runs it is as the kernel made it. */
+int csn_slirp_check(const char **ret_missing, const char **ret_remedy)
+{
+    int r;
+
+    *ret_missing = "slirp4netns";
+    *ret_remedy = "sudo apt install slirp4netns";
+    if (!csn_slirp_find())
+        return -ENOENT;
+    if (access("/dev/net/tun", R_OK | W_OK) == 0)
+        return 0;
+    r = -errno;
+    *ret_missing = r == -EACCES ? "access to /dev/net/tun" : "/dev/net/tun";
+    *ret_remedy = r == -EACCES ? "sudo chmod 666 /dev/net/tun" : "sudo modprobe tun";
+    return r;
+}
+
 /* It writes "1" when the link is up and closes when it fails. */
 static int wait_ready(int fd, int64_t deadline_ns)
 {
