@@ -53,6 +53,11 @@ int csn_write_file_atomic(int dirfd, const char *name, const void *data, size_t 
  * 0 or -errno (-EAGAIN on a full nonblocking socket, -EMSGSIZE if cut short). */
 int csn_send_fds(int sock, const void *data, size_t len, const int *fds, size_t n_fds);
 
+struct msghdr;
+/* recvmsg() with close-on-exec, again after a signal. A peer that went without having read all we sent is told by one
+ * ECONNRESET, before what it said last: that comes first here. -errno. */
+ssize_t csn_recvmsg(int sock, struct msghdr *msg, int flags);
+
 /* Receives one message. Returns its length (0: the peer is gone on a SEQPACKET socket) or -errno. Up to `max_fds`
  * descriptors are stored close-on-exec and become the caller's, *ret_n_fds says how many; surplus ones are closed.
  * Data or descriptors cut short: all received descriptors are closed and -EMSGSIZE is returned. max_fds 0: none

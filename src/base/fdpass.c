@@ -65,6 +65,18 @@ static size_t collect(struct msghdr *msg, int *fds, size_t max_fds)
     return n_seen;
 }
 
+ssize_t csn_recvmsg(int sock, struct msghdr *msg, int flags)
+{
+    bool is_reset = false;
+
+    for (;;) {
+        ssize_t n = recvmsg(sock, msg, MSG_CMSG_CLOEXEC | flags);
+        if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || is_reset)))
+            return n < 0 ? -errno : n;
+        is_reset |= errno == ECONNRESET;
+    }
+}
+
 ssize_t csn_recv_fds_flags(int sock, void *data, size_t size, int *fds, size_t max_fds,
                            size_t *ret_n_fds, int flags)
 {
@@ -80,11 +92,9 @@ ssize_t csn_recv_fds_flags(int sock, void *data, size_t size, int *fds, size_t m
     msg.msg_controllen = sizeof(control.bytes);
     if (ret_n_fds)
         *ret_n_fds = 0;
-    do {
-        n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags);
-    } while (n < 0 && errno == EINTR);
+    n = csn_recvmsg(sock, &msg, flags);
     if (n < 0)
-        return -errno;
+        return n;
 
     size_t n_fds = collect(&msg, fds, max_fds);
     if (n_fds > max_fds || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {

@@ -271,11 +271,9 @@ int csn_frame_recv(int sock, void *buf, size_t buf_size, uint32_t said, int flag
     int r;
 
     raw.msg_controllen = sizeof(control);
-    do
-        n = recvmsg(sock, &raw, MSG_CMSG_CLOEXEC | flags);
-    while (n < 0 && errno == EINTR);
+    n = csn_recvmsg(sock, &raw, flags);
     if (n < 0)
-        return errno == ECONNRESET ? 0 : -errno;
+        return n == -ECONNRESET ? 0 : (int) n;
     n_fds = collect_fds(&raw, &msg);
     if (n == 0 && n_fds == 0)
         return 0;

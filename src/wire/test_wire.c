@@ -543,3 +543,22 @@ TEST(a_full_socket_says_so_and_a_closed_one_raises_no_signal)
     close(pair[1]);
     CHECK_INT(csn_frame_send(pair[0], &out), -EPIPE);
 }
+
+TEST(the_last_words_of_a_peer_that_did_not_hear_ours_arrive)
+{
+    const csn_done done = { .value = 7 };
+    csn_msg msg = CSN_MSG_INIT;
+
+    a_pair();
+    CHECK_INT(csn_frame_send(pair[0], &(csn_out){ .type = CSN_FRAME_STAT, .seq = 1 }), 0);
+    CHECK_INT(csn_frame_send(pair[1], &(csn_out){ .type = CSN_FRAME_DONE,
+                                                  .seq = 1,
+                                                  .fixed = &done,
+                                                  .fixed_len = sizeof(done) }),
+              0);
+    CHECK_INT(close(pair[1]), 0);
+    CHECK_INT(csn_frame_recv(pair[0], room, sizeof(room), CSN_SAID_TO_CLIENT, 0, &msg), 1);
+    CHECK_INT(msg.head.type, CSN_FRAME_DONE);
+    csn_msg_done(&msg);
+    CHECK_INT(csn_frame_recv(pair[0], room, sizeof(room), CSN_SAID_TO_CLIENT, 0, &msg), 0);
+}
