@@ -61,6 +61,8 @@ typedef struct csn_process_options {
                          * descriptors of the caller's, pipes made for it; the library neither reads nor writes them */
     int64_t linger_ms; /* attached only: after its end read on until its children have closed the streams, at most that
                         * long; 0: what is there at its end is all */
+    int is_last; /* when it has ended, the sandbox ends, too, without another word: what still runs in it is killed, and
+                  * if it is ephemeral it is gone. A command that could not be started ends nothing */
 } csn_process_options;
 
 /* Starts a command; returns once it runs or could not be started. Errors: CSN_E_NOT_FOUND (program, cwd),

@@ -121,6 +121,8 @@ static int run(const cli_command *cmd, int argc, char **argv)
         return status;
     choose_life(&v, &box.o);
     v.command.is_new_box = 1;
+    o.is_last = box.o.is_ephemeral && !box.o.is_detached && !v.command.tty;
+    box.o.is_eager = o.is_last && args.has_dashes; /* a FILE has to be copied in first */
     if (args.has_dashes || args.argc == 0) {
         o.argv = (const char *const *) args.argv;
         return run_and_leave(&v, &box, &o, NULL);

@@ -242,6 +242,14 @@ static int print_document(csn_sandbox *box, csn_process *process, const csn_rece
     return cli_print_json(&doc);
 }
 
+/* A sandbox may be handed out before it stands: then its first command tells why it never did. */
+static bool stands(csn_sandbox *box)
+{
+    csn_sandbox_info info;
+
+    return csn_sandbox_inspect(box, &info, NULL) < 0 || info.state != CSN_STATE_DELETED;
+}
+
 static int run_attached(csn_engine *engine, csn_sandbox *box, const cli_command_values *v,
                         csn_process_options *o)
 {
@@ -260,7 +268,7 @@ static int run_attached(csn_engine *engine, csn_sandbox *box, const cli_command_
     r = csn_process_start(box, o, &process, &err);
     cli_hold_signals(false);
     if (r < 0)
-        return cli_start_failed(&err);
+        return stands(box) || err.code == CSN_E_CANCELLED ? cli_start_failed(&err) : cli_fail(&err, NULL);
     if (wait_for_end(process, &live, &receipt, &err) < 0) {
         status = cli_fail(&err, NULL);
     } else {

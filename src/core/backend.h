@@ -49,7 +49,7 @@ typedef struct csn_exec_spec {
     const char *const *argv; /* NULL at the end; for is_shell one text */
     char *const *env;        /* complete */
     const char *cwd;
-    bool is_shell, is_pty, is_background, has_channel, is_merged, as_root, kill_on_limit;
+    bool is_shell, is_pty, is_background, has_channel, is_merged, as_root, kill_on_limit, is_last;
     uint16_t rows, cols;
     int64_t timeout_ms, output_bytes; /* < 0: none */
     csn_stdin stdin_kind;

@@ -255,6 +255,7 @@ static void fill_spec(const csn_process_options *o, const csn_wish *wish, csn_ex
         .is_merged = o->merge_stderr != 0,
         .as_root = o->user ? strcmp(o->user, "root") == 0 : wish->is_root,
         .kill_on_limit = o->output_policy == CSN_OUTPUT_KILL,
+        .is_last = o->is_last != 0,
         .rows = o->rows ? o->rows : 24,
         .cols = o->cols ? o->cols : 80,
         .timeout_ms = o->timeout_ms ? o->timeout_ms : wish->timeout_ms,

@@ -186,6 +186,34 @@ static void on_client(csn_source *src, uint32_t events, void *user)
         csn_request_handle(client, &msg);
 }
 
+/* Whether the next frame is an attached command, without taking it. */
+static bool has_command(int fd)
+{
+    struct {
+        csn_frame head;
+        csn_spawn spawn;
+    } next;
+    struct iovec iov = { &next, sizeof(next) };
+    struct msghdr raw = { .msg_iov = &iov, .msg_iovlen = 1 }; /* no room for descriptors: they stay where they are */
+
+    return recvmsg(fd, &raw, MSG_PEEK | MSG_DONTWAIT) == (ssize_t) sizeof(next) &&
+           next.head.type == CSN_FRAME_SPAWN && next.head.flags == 0 &&
+           next.spawn.kind == CSN_SPAWN_EXEC &&
+           !(next.spawn.flags & (CSN_SPAWN_BACKGROUND | CSN_SPAWN_PTY));
+}
+
+/* A creator in a hurry sends its command behind the plan. Init finds it when it begins; until then there is nobody who
+ * could run it. Our own walls stand, or it waits for the loop like everything else. */
+int csn_client_hear_early(csn_keeper *k, csn_error *err)
+{
+    csn_client *creator = csn_list_entry(csn_list_first(&k->clients), csn_client, link);
+
+    (void) err;
+    if (k->is_confined && has_command(creator->fd))
+        on_client(creator->src, EPOLLIN, creator);
+    return CSN_OK;
+}
+
 int csn_client_add(csn_keeper *k, int fd, bool is_creator, csn_client **ret_client)
 {
     csn_client *client = csn_calloc(1, sizeof(*client));

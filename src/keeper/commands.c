@@ -284,6 +284,20 @@ void csn_command_spawn(csn_client *client, csn_msg *msg)
         csn_reply_error(client, msg->head.seq, &err);
 }
 
+void csn_commands_begin(csn_keeper *k)
+{
+    csn_list_foreach (node, &k->commands) {
+        csn_command *cmd = csn_list_entry(node, csn_command, link);
+        cmd->start_ns = csn_now_ns();
+        cmd->state.started_ms = csn_wall_ms();
+        cmd->disk_at_start = csn_disk_used(k);
+        if (cmd->state.timeout_ms > 0 &&
+            csn_timer_set(k->loop, &cmd->deadline_timer, csn_deadline_in_ms(cmd->state.timeout_ms),
+                          on_deadline, cmd) < 0)
+            csn_end_now(k, CSN_ENDED_LOST);
+    }
+}
+
 /* --- signals ----------------------------------------------------------------------------------------------------- */
 
 void csn_command_signal(csn_client *client, uint32_t seq, const csn_signal *sig)
@@ -367,6 +381,7 @@ static void add_up(csn_command *cmd)
 void csn_command_finish(csn_command *cmd, csn_ending ending, int exit_code, int sig)
 {
     csn_keeper *k = cmd->k;
+    bool is_last = cmd->state.flags & CSN_SPAWN_LAST;
 
     csn_timer_cancel(&cmd->deadline_timer);
     csn_timer_cancel(&cmd->kill_timer);
@@ -393,6 +408,8 @@ void csn_command_finish(csn_command *cmd, csn_ending ending, int exit_code, int 
     else
         free_command(cmd);
     csn_touch(k);
+    if (is_last && !k->is_ending)
+        csn_end_begin(k, CSN_ENDED_KILLED, -1, false);
 }
 
 void csn_commands_end_all(csn_keeper *k, csn_ending ending)

@@ -106,6 +106,13 @@ static void answer_all(csn_keeper *k)
     }
 }
 
+/* Nothing is left that anybody could meet: what our own end still takes (the mounts above all) is not to be waited for. */
+static void hang_up(csn_keeper *k)
+{
+    csn_list_foreach (node, &k->clients)
+        (void) shutdown(csn_list_entry(node, csn_client, link)->fd, SHUT_RDWR); /* gone: fine */
+}
+
 void csn_end_finish(csn_keeper *k)
 {
     if (k->lender)
@@ -122,5 +129,6 @@ void csn_end_finish(csn_keeper *k)
     if (k->is_deleted || k->plan.flags & CSN_PLAN_EPHEMERAL)
         remove_box(k);
     answer_all(k);
+    hang_up(k);
     csn_setup_undo(k);
 }

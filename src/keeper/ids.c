@@ -61,18 +61,6 @@ static int map_subordinate(csn_keeper *k, csn_error *err)
     return r < 0 ? csn_fail_sys(err, r, "map ids with newuidmap") : CSN_OK;
 }
 
-static int open_ns(pid_t pid, const char *name, int *ret_fd)
-{
-    char path[64];
-    int r = csn_fault("open_ns");
-
-    if (r < 0)
-        return r;
-    (void) snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int) pid, name); /* fits */
-    *ret_fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    return *ret_fd < 0 ? -errno : 0;
-}
-
 /* R20: when the host runs out of memory, sandboxes go before what serves them. */
 static int make_expendable(csn_keeper *k, csn_error *err)
 {
@@ -108,9 +96,9 @@ int csn_ids_map(csn_keeper *k, csn_error *err)
         if (r != CSN_OK)
             return r;
     }
-    r = open_ns(k->init_pid, "user", &k->userns_fd);
+    r = csn_hold_open(k->init_pid, "user", &k->userns_fd);
     if (r == 0 && k->plan.flags & CSN_PLAN_OUTBOUND)
-        r = open_ns(k->init_pid, "net", &k->netns_fd);
+        r = csn_hold_open(k->init_pid, "net", &k->netns_fd);
     if (r < 0)
         return csn_fail_sys(err, r, "open the sandbox's namespaces");
     return k->is_privileged ? CSN_OK : make_expendable(k, err);

@@ -50,6 +50,7 @@ struct csn_keeper {
     int control_fd;    /* to init */
     int setup_fd;      /* to the child while it builds */
     int init_pidfd, userns_fd, netns_fd;
+    int mntns_fd; /* hold.c */
     int disk_fd; /* the directory with {root,usr}/{upper,work} */
     int proc_fd; /* the sandbox's procfs, for the watch rung */
     int slirp_pidfd;

@@ -58,7 +58,7 @@ static void unset_all(csn_keeper *k)
     int *const fds[] = { &k->state_fd,   &k->place_fd,    &k->box_fd,        &k->lock_fd,
                          &k->logs_fd,    &k->listen_fd,   &k->init_image_fd,
                          &k->control_fd, &k->setup_fd,    &k->init_pidfd,    &k->userns_fd,
-                         &k->netns_fd,   &k->disk_fd,     &k->proc_fd,       &k->slirp_pidfd,
+                         &k->netns_fd,   &k->mntns_fd,   &k->disk_fd,     &k->proc_fd,       &k->slirp_pidfd,
                          &k->survey_fd,  &k->survey_pidfd };
 
     for (size_t i = 0; i < CSN_COUNT(fds); i++)
@@ -170,6 +170,7 @@ static int run_sandbox(csn_keeper *k, csn_msg *msg, csn_error *err)
     }
     k->started_ns = k->last_use_ns = csn_now_ns();
     k->started_ms = csn_wall_ms();
+    csn_commands_begin(k);
     csn_fault_arm(0); /* fault_at counts the points of the start */
     send_ready(k, creator, msg->head.seq);
     csn_timers_set(k);

@@ -40,6 +40,7 @@ struct csn_client {
     size_t out_bytes;
 };
 
+int csn_client_hear_early(csn_keeper *k, csn_error *err); /* a step of the setup: a command sent behind the plan */
 int csn_client_add(csn_keeper *k, int fd, bool is_creator,
                    csn_client **ret_client); /* fd is taken on success */
 void csn_client_drop(csn_client *client);
@@ -77,6 +78,7 @@ struct csn_command {
 };
 
 void csn_command_spawn(csn_client *client, csn_msg *msg);
+void csn_commands_begin(csn_keeper *k); /* the sandbox stands: the time of early ones counts from now */
 csn_command *csn_command_find(csn_keeper *k, uint32_t number, bool or_ended);
 /* SIGKILL to the whole tree; `reason` is what its receipt will say. The sandbox goes if the tree stays. */
 void csn_command_kill(csn_command *cmd, csn_ending reason);

@@ -57,6 +57,7 @@ static void close_dirs(csn_keeper *k)
     csn_close(&k->logs_fd);
     csn_close(&k->userns_fd);
     csn_close(&k->netns_fd);
+    csn_close(&k->mntns_fd);
     csn_close(&k->box_fd);
     csn_close(&k->place_fd);
     csn_close(&k->state_fd);
@@ -157,7 +158,9 @@ static const struct step {
     { "finish cgroups", csn_cgroups_finish, NULL },
     { "listen for clients", listen_detached, stop_listening },
     { "start the network", csn_outbound_start, csn_outbound_stop },
+    { "hold namespaces", csn_hold, NULL },
     { "confine the keeper", csn_confine, NULL }, /* before any foreign code runs */
+    { "hear an early command", csn_client_hear_early, NULL },
     { "wait for init", csn_await_init, NULL },
 };
 

@@ -38,6 +38,10 @@ void csn_disk_release(csn_keeper *k);
 int csn_ids_map(csn_keeper *k, csn_error *err);
 int csn_ids_rank(csn_keeper *k, csn_error *err);
 
+/* hold.c */
+int csn_hold_open(pid_t pid, const char *name, int *ret_fd); /* 0 or -errno */
+int csn_hold(csn_keeper *k, csn_error *err);
+
 /* mapped.c: with privilege the keeper clones the layers and maps their ids for the child */
 int csn_layers_clone(csn_keeper *k, int *trees, uint32_t *ret_n, uint64_t layers_with_usr,
                      csn_error *err);

@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "inside_impl.h"
+#include "kern/affinity.h"
 #include "kern/missing.h"
 #include "kern/pidfd.h"
 #include "kern/spawn.h"
@@ -68,6 +69,8 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
         r < 0 ? r : csn_clone(namespaces(k), csn_cgroup_clone_fd(&k->cgroup), &k->init_pidfd);
     if (pid == 0)
         csn_inside_run(setup[1], control[1]);
+    if (pid > 0)
+        csn_affinity_send_away(pid); /* we both have work to do */
     csn_close(&setup[1]);
     csn_close(&control[1]);
     if (pid < 0) {

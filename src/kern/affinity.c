@@ -35,6 +35,22 @@ static void keep_from(unsigned long *mask, uint32_t n_bits, uint32_t first, uint
     memcpy(mask, kept, sizeof(kept));
 }
 
+void csn_affinity_send_away(pid_t child)
+{
+    unsigned long all[MASK_WORDS] = { 0 }, others[MASK_WORDS], any = 0;
+    unsigned here = 0;
+    long len = syscall(SYS_sched_getaffinity, child, sizeof(all), all);
+
+    if (len <= 0 || syscall(SYS_getcpu, &here, NULL, NULL) < 0)
+        return;
+    memcpy(others, all, sizeof(all));
+    others[here / WORD_BITS % MASK_WORDS] &= ~(1ul << (here % WORD_BITS));
+    for (size_t i = 0; i < MASK_WORDS; i++)
+        any |= others[i];
+    if (any && syscall(SYS_sched_setaffinity, child, (size_t) len, others) == 0)
+        (void) syscall(SYS_sched_setaffinity, child, (size_t) len, all); /* was valid a moment ago */
+}
+
 int csn_affinity_hold(uint32_t n)
 {
     unsigned long mask[MASK_WORDS] = { 0 };

@@ -3,6 +3,12 @@
 #define CSN_KERN_AFFINITY_H
 
 #include <stdint.h>
+#include <sys/types.h>
+
+/* Sends a child that was just born, or that we have just waited for, to another processor than ours. A scheduler that
+ * found the others busy in that moment leaves it here, to wait until we sleep, though another is idle by now. It may go
+ * everywhere as before; where there is no other processor nothing happens. */
+void csn_affinity_send_away(pid_t child);
 
 /* Whole processors in place of a quota: what is left for a CPU limit where no cgroup can be had. */
 

@@ -63,7 +63,7 @@ void csn_local_box_free(csn_box *base)
 
     csn_conn_close(&box->conn);
     if (base->backend)
-        csn_orphan_add(csn_local_of(base), box->child);
+        csn_orphan_add(csn_local_of(base), box->child, false);
     csn_list_remove(&box->link);
     csn_close(&box->dir_fd); /* and with it the lock, if we had it */
     csn_close(&box->pidfd);
@@ -295,6 +295,8 @@ int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)
     if (box->is_busy)
         return csn_fail(err, CSN_E_STATE, "%s: sandbox '%s' is not yet started", verb,
                         box->base.wish.id);
+    if (box->failure.code)
+        return err ? (*err = box->failure).code : box->failure.code;
     if (!csn_conn_is_open(&box->conn) && box->base.state != CSN_STATE_DELETED && box->dir_fd >= 0) {
         int r = csn_local_box_refresh(&box->base, err);
         if (r < 0)

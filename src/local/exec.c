@@ -300,6 +300,8 @@ static bool on_started(csn_request *req, csn_msg *msg)
     csn_started started;
     int r = csn_msg_result(msg, CSN_FRAME_STARTED, &err);
 
+    if (!msg && csn_local_box_of(x->base.box)->failure.code)
+        r = (err = csn_local_box_of(x->base.box)->failure).code;
     if (r >= 0) {
         csn_msg_fixed(msg, &started, sizeof(started));
         x->base.id = started.process;
@@ -340,6 +342,7 @@ static uint32_t flags_of(const csn_exec_spec *spec)
     return (spec->is_shell ? CSN_SPAWN_SHELL : 0u) | (spec->is_pty ? CSN_SPAWN_PTY : 0u) |
            (spec->is_background || spec->is_pty ? CSN_SPAWN_BACKGROUND : 0u) |
            (spec->is_merged ? CSN_SPAWN_MERGED : 0u) | (spec->has_channel ? CSN_SPAWN_CHANNEL : 0u) | (spec->as_root ? CSN_SPAWN_ROOT : 0u) |
+           (spec->is_last ? CSN_SPAWN_LAST : 0u) |
            (spec->is_background && spec->stdin_kind == CSN_STDIN_PIPE ? CSN_SPAWN_STDIN_PIPE : 0u);
 }
 
@@ -384,7 +387,8 @@ int csn_local_exec_start(csn_box *base, const csn_exec_spec *spec, const csn_exe
                          void *user, csn_exec **ret_exec, csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
-    int far[3] = { -1, -1, -1 }, r = csn_local_box_need(box, "run a command", err);
+    int far[3] = { -1, -1, -1 };
+    int r = box->is_early ? CSN_OK : csn_local_box_need(box, "run a command", err);
 
     if (r < 0)
         return r;

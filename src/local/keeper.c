@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/time.h"
+#include "kern/affinity.h"
 #include "local/local.h"
 
 enum { LATER_MS = 20 };
@@ -102,6 +103,7 @@ static int start_keeper(csn_local *local, csn_keeper *ret_keeper)
     theirs = pair[1];
     if ((r = lift(&theirs)) < 0 || (r = spawn(local, theirs, &ret_keeper->pid)) < 0)
         return r;
+    csn_affinity_send_away(ret_keeper->pid); /* it builds while we claim */
     ret_keeper->fd = csn_take_fd(&ours);
     return 0;
 }
@@ -190,29 +192,6 @@ void csn_child_reap(pid_t pid, int kill_after_ms)
     (void) kill(pid, SIGKILL); /* our unreaped child, so the number is still its own */
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-}
-
-void csn_orphan_add(csn_local *local, pid_t pid)
-{
-    pid_t *grown;
-
-    if (pid <= 0 || csn_child_wait(pid, 0))
-        return;
-    grown = csn_realloc_array(local->orphans, local->n_orphans + 1, sizeof(*grown));
-    if (!grown)
-        return; /* stays a zombie until the host program ends */
-    local->orphans = grown;
-    local->orphans[local->n_orphans++] = pid;
-}
-
-void csn_orphans_reap(csn_local *local)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < local->n_orphans; i++)
-        if (waitpid(local->orphans[i], NULL, WNOHANG) == 0)
-            local->orphans[n++] = local->orphans[i];
-    local->n_orphans = n;
 }
 
 void csn_keeper_end(csn_keeper *keeper)

@@ -55,7 +55,7 @@ static void finish_launch(launch *l, int result, const csn_error *err)
 
     csn_timer_cancel(&l->timer);
     free(l);
-    box->is_busy = false;
+    box->is_busy = box->is_early = false;
     let_go_of_dir(box);
     if (done.is_new) {
         done.done_box(result < 0 ? NULL : csn_box_ref(&box->base), result, err, done.user);
@@ -76,6 +76,10 @@ static void fail_launch(launch *l, const csn_error *err)
         undo_create(box);
     else
         box->base.state = CSN_STATE_STOPPED;
+    if (box->is_early) {
+        box->failure = *err;
+        csn_conn_fail_all(&box->conn);
+    }
     finish_launch(l, err->code, err);
 }
 
@@ -271,7 +275,7 @@ int csn_local_launch(csn_local *local, csn_wish *wish, csn_box_done_fn *done, vo
     return own.code;
 }
 
-/* A sandbox that stood ready, on its way to whoever asked. */
+/* A sandbox that stands, or will, on its way to whoever asked. */
 typedef struct handed {
     csn_local_box *box; /* counted */
     csn_box_done_fn *done;
@@ -287,6 +291,7 @@ static void on_handed(int result, const csn_error *err, void *user)
     free(h);
 }
 
+/* Takes a reference of the box. */
 static int hand_out(csn_local *local, csn_local_box *box, csn_box_done_fn *done, void *user,
                     csn_error *err)
 {
@@ -301,12 +306,54 @@ static int hand_out(csn_local *local, csn_local_box *box, csn_box_done_fn *done,
     }
     if (r < 0) {
         free(h);
-        csn_box_unref(&box->base); /* the lease ends it with the engine */
+        csn_box_unref(&box->base);
         return r;
     }
+    return CSN_OK;
+}
+
+static int hand_out_ready(csn_local *local, csn_local_box *box, csn_box_done_fn *done, void *user,
+                          csn_error *err)
+{
+    int r = hand_out(local, box, done, user, err); /* if not, the lease ends it with the engine */
+
+    if (r < 0)
+        return r;
     local->n_created++;
     csn_keeper_stock_later(local);
     return CSN_OK;
+}
+
+/* Whoever has it learns of a failure by the first thing he asks. */
+static void on_built(csn_box *box, int result, const csn_error *err, void *user)
+{
+    (void) result;
+    (void) err;
+    (void) user;
+    if (box)
+        csn_box_unref(box);
+}
+
+static int launch_early(csn_local *local, csn_wish *wish, csn_box_done_fn *done, void *user,
+                        csn_error *err)
+{
+    csn_error own = { 0 };
+    csn_local_box *box = csn_local_launch_box(local, wish, on_built, NULL, &own);
+    int r;
+
+    if (!box) {
+        if (err)
+            *err = own;
+        return own.code;
+    }
+    box->is_early = true;
+    csn_box_ref(&box->base);
+    r = hand_out(local, box, done, user, err);
+    if (r < 0) {
+        box->is_deleting = true;
+        csn_local_box_lost(box);
+    }
+    return r;
 }
 
 int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
@@ -324,10 +371,11 @@ int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done
     csn_standby_note(local, wish);
     ready = csn_standby_take(local, wish);
     if (ready)
-        return hand_out(local, ready, done, user, err);
-    return csn_standby_join(local, wish, done, user)
-               ? CSN_OK
-               : csn_local_launch(local, wish, done, user, err);
+        return hand_out_ready(local, ready, done, user, err);
+    if (csn_standby_join(local, wish, done, user))
+        return CSN_OK;
+    return wish->is_eager ? launch_early(local, wish, done, user, err)
+                          : csn_local_launch(local, wish, done, user, err);
 }
 
 static int lock_stopped(csn_local_box *box, csn_error *err)
@@ -380,26 +428,33 @@ int csn_local_start(csn_box *base, csn_done_fn done, void *user, csn_error *err)
     return CSN_OK;
 }
 
-/* A keeper that is no child of ours is watched through a pidfd taken when its end was asked for. */
-static void await_keeper(csn_local_box *box)
-{
-    if (box->base.wish.is_detached && !box->is_busy && !box->is_deleting) {
-        if (!csn_child_wait(box->child, 5000)) /* it hung up on us and lives: that is its right */
-            csn_orphan_add(csn_local_of(&box->base), box->child);
-    } else {
-        csn_child_reap(box->child, 5000);
-    }
-    box->child = 0;
-    if (box->pidfd >= 0)
-        (void) csn_wait_fd(box->pidfd, POLLIN, csn_deadline_in_ms(5000)); /* the lock tells, too */
-    csn_close(&box->pidfd);
-}
-
 static bool is_unlinked(int dir_fd)
 {
     struct stat st;
 
     return fstat(dir_fd, &st) < 0 || st.st_nlink == 0;
+}
+
+/* A keeper that has removed its box has nothing left to do but to exit, and nobody waits for that. One that is no child of
+ * ours is watched through a pidfd taken when its end was asked for. */
+static void await_keeper(csn_local_box *box)
+{
+    csn_local *local = csn_local_of(&box->base);
+
+    if (!box->is_busy && box->dir_fd >= 0 && is_unlinked(box->dir_fd)) {
+        csn_orphan_add(local, box->child, true);
+    } else {
+        if (box->base.wish.is_detached && !box->is_busy && !box->is_deleting) {
+            if (!csn_child_wait(box->child, 5000)) /* it hung up on us and lives: that is its right */
+                csn_orphan_add(local, box->child, false);
+        } else {
+            csn_child_reap(box->child, 5000);
+        }
+        if (box->pidfd >= 0)
+            (void) csn_wait_fd(box->pidfd, POLLIN, csn_deadline_in_ms(5000)); /* the lock tells, too */
+    }
+    box->child = 0;
+    csn_close(&box->pidfd);
 }
 
 /* Ephemeral boxes and those whose deletion was asked for: what the keeper did not remove itself. */
@@ -443,7 +498,7 @@ void csn_local_box_leave(csn_local_box *box)
 {
     csn_box_ref(&box->base);
     csn_conn_close(&box->conn);
-    csn_orphan_add(csn_local_of(&box->base), box->child);
+    csn_orphan_add(csn_local_of(&box->base), box->child, false);
     box->child = 0;
     csn_local_exec_lost(box);
     csn_conn_fail_all(&box->conn);

@@ -197,8 +197,7 @@ csn_backend *csn_local_free(csn_backend *backend)
     csn_close(&local->names_fd);
     csn_close(&local->state_fd);
     csn_close(&local->null_fd);
-    csn_orphans_reap(local);
-    free(local->orphans);
+    csn_orphans_leave(local);
     free(local->frame_buffer);
     free(local->state_dir);
     free(local->libexec);
@@ -286,6 +285,7 @@ int csn_local_new(csn_loop *loop, const csn_backend_ops *its_ops, csn_local **re
     csn_list_init(&local->helpers);
     csn_list_init(&local->files);
     csn_list_init(&local->laters);
+    csn_list_init(&local->orphans);
     local->frame_buffer = csn_malloc(CSN_FRAME_MAX);
     if (!local->frame_buffer) {
         free(local);
@@ -304,6 +304,7 @@ int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend *
     if (!local)
         return r;
     local->optional_walls = opts->optional_walls;
+    local->is_for_one = opts->is_for_one != 0;
     local->n_spare_wanted = opts->n_spare > CSN_SPARES_MAX ? CSN_SPARES_MAX : opts->n_spare;
     r = open_all(local, opts, err);
     if (r < 0) {

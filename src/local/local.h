@@ -62,6 +62,7 @@ typedef struct csn_local {
     int state_fd, names_fd, null_fd;
     csn_place places[CSN_PLACES];
     bool is_root;
+    bool is_for_one; /* the program makes one sandbox and ends */
     uint32_t optional_walls;
     uint32_t n_spare_wanted; /* 0: one after the second create */
     uint32_t n_created;
@@ -69,8 +70,7 @@ typedef struct csn_local {
     unsigned n_spares;
     csn_timer stock_timer;
     csn_standby standby;
-    pid_t *orphans; /* children whose box has no handle any more */
-    size_t n_orphans;
+    csn_list orphans; /* orphan.c */
     uint32_t next_range;
     csn_list boxes;     /* csn_local_box.link: every box this engine knows */
     csn_list helpers;   /* copies under way */
@@ -85,6 +85,8 @@ typedef struct csn_local_box {
     int dir_fd;        /* boxes/<id> */
     bool is_locked;    /* we hold the directory's lock */
     bool is_busy;      /* a create or start is under way */
+    bool is_early;     /* and it was handed out already */
+    csn_error failure; /* why an early one could not be built */
     bool is_deleting;  /* delete was asked for: what remains when the keeper is gone is removed */
     bool has_lease;    /* attached: this engine holds a reference for as long as it runs */
     int64_t waited_us; /* it stood ready that long before it was somebody's */
@@ -159,9 +161,11 @@ void csn_keeper_start_first(csn_local *local); /* one, now; if it fails, the cre
 void csn_keeper_end(csn_keeper *keeper); /* closes, waits, kills if need be */
 bool csn_child_wait(pid_t pid, int wait_ms); /* true: it is gone */
 void csn_child_reap(pid_t pid, int kill_after_ms);
-/* Keepers that go on while nobody here looks at them: reaped when somebody comes by. */
-void csn_orphan_add(csn_local *local, pid_t pid);
+
+/* orphan.c: keepers of ours that no box speaks for any more */
+void csn_orphan_add(csn_local *local, pid_t pid, bool is_exiting);
 void csn_orphans_reap(csn_local *local);
+void csn_orphans_leave(csn_local *local); /* waits for those that are exiting, unless our own program is, too */
 
 /* box.c */
 csn_local_box *csn_local_box_new(csn_local *local, csn_error *err);

@@ -90,6 +90,7 @@ enum { /* csn_spawn.flags */
     CSN_SPAWN_MERGED = 8,     /* stderr is stdout */
     CSN_SPAWN_STDIN_PIPE = 16, /* background: the keeper makes a stdin pipe and lends its write end */
     CSN_SPAWN_ROOT = 32,      /* run as inside root; refused outside the profile "root inside" */
+    CSN_SPAWN_LAST = 128,     /* when it has ended, the sandbox ends as by STOP without grace */
     CSN_SPAWN_CHANNEL = 64    /* background: no log; descriptor 3 is a SEQPACKET socket, its other end and the read ends
                                * of the output pipes are kept by the keeper and lent to clients */
 };

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -479,6 +480,108 @@ TEST(an_idle_sandbox_stops_and_starts_again)
     OK(csn_sandbox_start(box, err));
     CHECK_STR(sh(box, "cat f")->out, "kept\n");
     OK(csn_sandbox_delete(box, err));
+}
+
+static void await_state(csn_sandbox *box, csn_state wanted)
+{
+    csn_sandbox_info info = { 0 };
+
+    for (int i = 0; i < 1000 && info.state != wanted; i++) {
+        OK(csn_sandbox_inspect(box, &info, err));
+        if (info.state != wanted)
+            OK(csn_engine_dispatch(the_engine(), 20, err));
+    }
+    CHECK_INT(info.state, wanted);
+}
+
+TEST(the_last_command_takes_an_ephemeral_sandbox_along)
+{
+    char id[40];
+    csn_sandbox *box = an_ephemeral(.name = "once");
+    const csn_run_result *result;
+
+    (void) snprintf(id, sizeof(id), "%s", csn_sandbox_id(box));
+    result = run(box, .shell = "sleep 300 & seq 100000; exit 5", .is_last = 1);
+    CHECK_STR(ending(result), "exit 5");
+    CHECK_INT(result->out_len, 588895);
+    await_state(box, CSN_STATE_DELETED);
+    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_entries("names"), 0);
+    CHECK_INT(count_entries("ids"), 0);
+    CHECK_INT(count_cgroups(id), 0);
+    OK(csn_sandbox_delete(box, err));
+}
+
+TEST(the_last_command_stops_a_sandbox_that_is_kept)
+{
+    csn_sandbox *box = a_sandbox(.is_detached = 1);
+
+    CHECK_STR(ending(run(box, .shell = "echo kept > f", .is_last = 1)), "exit 0");
+    await_state(box, CSN_STATE_STOPPED);
+    OK(csn_sandbox_start(box, err));
+    CHECK_STR(sh(box, "cat f")->out, "kept\n");
+    OK(csn_sandbox_delete(box, err));
+}
+
+TEST(a_last_command_that_could_not_be_started_ends_nothing)
+{
+    csn_sandbox *box = an_ephemeral();
+    csn_process_options o = { .size = sizeof(o), .argv = ARGV("/no/such"), .is_last = 1 };
+    csn_run_result r;
+
+    FAILS(csn_run(box, &o, &r, err), CSN_E_NOT_FOUND);
+    CHECK_STR(ending(sh(box, "true")), "exit 0");
+}
+
+TEST(a_command_may_come_before_its_sandbox_stands)
+{
+    csn_sandbox *box = an_ephemeral(.is_eager = 1);
+    const csn_run_result *result = run(box, .shell = "echo first; head -c 1000000 /dev/zero > f");
+    csn_receipt whole;
+
+    CHECK_STR(ending(result), "exit 0");
+    CHECK_STR(result->out, "first\n");
+    CHECK(result->receipt.bytes_written >= 1000000 && result->receipt.bytes_written < 2000000);
+    CHECK_STR(ending(sh(box, "test -s f")), "exit 0");
+    OK(csn_sandbox_receipt(box, &whole, err));
+    CHECK_INT(result->receipt.walls, whole.walls);
+    CHECK_INT(result->receipt.rung, whole.rung);
+    CHECK_STR(ending(run(an_ephemeral(.is_eager = 1), .shell = "sleep 60", .timeout_ms = 200)), "timeout");
+    CHECK_STR(ending(run(a_sandbox(.is_eager = 1), .shell = "exit 7", .is_last = 1)), "exit 7");
+}
+
+TEST(a_sandbox_that_could_not_be_built_is_told_by_its_first_command)
+{
+    const csn_mount mount = { .volume = "v", .path = "/etc/passwd/x" };
+    csn_sandbox *box;
+    csn_process_options o = { .size = sizeof(o), .shell = "true" };
+    csn_run_result r;
+    csn_error why = { 0 };
+
+    OK(csn_volume_create(the_engine(), "v", err));
+    box = an_ephemeral(.is_eager = 1, .mounts = &mount, .n_mounts = 1);
+    CHECK(csn_run(box, &o, &r, &why) < 0);
+    if (!strstr(why.message, "/etc/passwd/x"))
+        FAIL("it says '%s'", why.message);
+    CHECK_INT(state_of(box), CSN_STATE_DELETED);
+    CHECK(csn_run(box, &o, &r, &why) < 0);
+    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_entries("ids"), 0);
+}
+
+TEST(one_that_is_deleted_while_it_is_being_built_leaves_nothing)
+{
+    for (int i = 0; i < 10; i++) {
+        csn_sandbox *box = an_ephemeral(.is_eager = 1);
+        csn_sandbox_info info;
+
+        OK(csn_sandbox_inspect(box, &info, err));
+        CHECK(info.state == CSN_STATE_CREATING || info.state == CSN_STATE_STARTED);
+        OK(csn_sandbox_delete(box, err));
+        CHECK_INT(state_of(box), CSN_STATE_DELETED);
+    }
+    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_entries("ids"), 0);
 }
 
 TEST(new_limits_hold_at_once_and_after_a_start)

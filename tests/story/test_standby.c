@@ -76,19 +76,27 @@ static bool is_one_there(void *user)
     return count_entries("run/boxes") == 1;
 }
 
-/* Our only child then. */
-static pid_t keeper_of_standby(void)
+/* Our only child, once those of the sandboxes before it have exited. */
+static bool is_alone(void *user)
 {
     char path[64], text[64] = "";
-    uint64_t pid = 0;
+    csn_error err;
 
+    (void) csn_engine_dispatch(the_engine(), 10, &err);
     (void) snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int) getpid());
     FILE *f = fopen(path, "re");
     if (!f)
         SKIP("kernel: it does not list a process's children");
     CHECK(fgets(text, sizeof(text), f) != NULL);
     (void) fclose(f); /* only read from */
-    CHECK_INT(csn_parse_u64(csn_str_trim(csn_str_of(text)), &pid), 0);
+    return csn_parse_u64(csn_str_trim(csn_str_of(text)), user) == 0;
+}
+
+static pid_t keeper_of_standby(void)
+{
+    uint64_t pid = 0;
+
+    CHECK(until(is_alone, &pid));
     return (pid_t) pid;
 }
 
