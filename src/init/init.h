@@ -28,6 +28,7 @@ typedef enum csn_job_phase {
 typedef struct csn_slot {
     uint32_t process; /* the keeper's number; 0: free */
     pid_t shepherd;   /* 0: it is gone, and what it left is being killed */
+    int is_alone;     /* the only command there ever is: init itself started it, and `shepherd` is its main process */
     pid_t first_pid;  /* the shepherd's number: its descendants were all numbered later */
     int64_t born_ms;
     _Atomic pid_t main_pid; /* 0: not yet, or not any more */
@@ -61,8 +62,11 @@ void csn_slot_free(csn_slot *slot);
 void csn_worker_forget(pid_t pid);
 int csn_is_worker(pid_t pid);
 
-/* shepherd.c: never returns. */
+/* shepherd.c. The first never returns; the second is init doing the same without a process of its own for it: 0, or -1 when
+ * the keeper was told why not. */
 _Noreturn void csn_shepherd_run(csn_slot *slot, const csn_init_spawn *request, csn_msg *msg);
+int csn_start_alone(csn_slot *slot, const csn_init_spawn *request, csn_msg *msg);
+void csn_alone_is_gone(csn_slot *slot, int wait_status);
 void csn_say_failed(uint32_t process, int stage, int error);
 void csn_say_exited(uint32_t process, int wait_status, const struct rusage *usage, int64_t n_tasks);
 

@@ -180,7 +180,9 @@ static int kill_as_bomb(csn_slot *slot)
 static void kill_tree(csn_slot *slot)
 {
     atomic_store(&slot->is_killed, 1);
-    if (slot->phase == CSN_JOB_NONE && !kill_as_bomb(slot))
+    if (slot->is_alone)
+        (void) kill(-1, SIGKILL); /* with it the sandbox ends: nobody is to be spared */
+    else if (slot->phase == CSN_JOB_NONE && !kill_as_bomb(slot))
         start_job(slot);
 }
 
@@ -199,6 +201,8 @@ void csn_init_kill_request(const csn_init_kill *request)
         return; /* it has ended meanwhile, and the keeper will hear or has heard */
     if (request->whole_tree && request->signal == SIGKILL) {
         kill_tree(slot);
+    } else if (request->whole_tree && slot->is_alone && is_only_command(slot)) {
+        (void) kill(-1, request->signal); /* as above */
     } else if (request->whole_tree) {
         (void) csn_tree_signal(slot, request->signal, found);
     } else {

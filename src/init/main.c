@@ -4,7 +4,7 @@
  * the keeper as descriptor 3. It knows no policy and allocates nothing. Its processes:
  *
  *   init        hears the keeper, reaps, kills. Never touches a file of the sandbox but /dev/null and /proc.
- *   shepherd    one per command, a fork of init: starts the program, tells the keeper itself (frames are atomic), adopts
+ *   shepherd    one per command (but for a lone one, which init starts itself), a fork of init: starts the program, tells the keeper itself (frames are atomic), adopts
  *               the program's orphans (subreaper), waits, tells the end. Blocks all signals, so only SIGKILL ends it.
  *   worker      one per file request, a fork of init: does it with the sandbox's rights and answers on its channel.
  *
@@ -107,14 +107,24 @@ static int hear_frames(void)
     return 0;
 }
 
-static void buried(pid_t pid, const struct rusage *usage)
+static void buried(pid_t pid, int status, const struct rusage *usage)
 {
     csn_slot *slot = csn_slot_of_shepherd(pid);
 
-    if (slot)
+    if (slot && slot->is_alone)
+        csn_alone_is_gone(slot, status);
+    else if (slot)
         csn_shepherd_is_gone(slot, usage);
     else
         csn_worker_forget(pid);
+}
+
+/* A command that init started itself may stop as it likes. */
+static int is_ours(pid_t pid)
+{
+    const csn_slot *slot = csn_slot_of_shepherd(pid);
+
+    return (slot && !slot->is_alone) || csn_is_worker(pid);
 }
 
 /* All that ended, orphans of the sandbox included; not more than a fork bomb may ask of one turn. */
@@ -127,8 +137,8 @@ static int reap(void)
         if (pid <= 0)
             return 0;
         if (!WIFSTOPPED(status))
-            buried(pid, &usage);
-        else if (csn_slot_of_shepherd(pid) || csn_is_worker(pid))
+            buried(pid, status, &usage);
+        else if (is_ours(pid))
             (void) kill(pid, SIGCONT); /* code inside may stop ours as often as it likes */
     }
     return 1;

@@ -66,13 +66,6 @@ static void say_started(csn_slot *slot, pid_t pid, int master)
                                                       .n_fds = master >= 0 ? 1 : 0 });
 }
 
-static _Noreturn void give_up(csn_slot *slot, int stage, int error)
-{
-    csn_say_failed(slot->process, stage, error);
-    atomic_store(&slot->said, CSN_SAID_END);
-    _exit(0);
-}
-
 /* stdin, stdout, stderr, channel, in this order, as far as they were sent. */
 static int sort_stdio(const csn_init_spawn *request, const csn_msg *msg, int stdio[4])
 {
@@ -89,18 +82,45 @@ static int sort_stdio(const csn_init_spawn *request, const csn_msg *msg, int std
     return next == msg->n_fds && (request->fds & ~15u) == 0 ? 0 : -EINVAL;
 }
 
-/* The child shares our memory until it executes or fails, so the outcome is known when this returns. The slot learns
- * the number as late: until the keeper heard of the command it sends it no signal. */
-static pid_t start(csn_slot *slot, csn_child *child)
+static pid_t fail(csn_slot *slot, int stage, int error)
 {
-    int pid = clone(csn_child_run, child_stack + sizeof(child_stack),
-                    CLONE_VM | CLONE_VFORK | SIGCHLD, child);
+    csn_say_failed(slot->process, stage, error);
+    atomic_store(&slot->said, CSN_SAID_END);
+    return -1;
+}
 
+/* The child shares our memory until it executes or fails, so the outcome is known when this returns. The slot learns
+ * the number as late: until the keeper heard of the command it sends it no signal. The program's number; -1: the keeper
+ * was told why not. */
+static pid_t start(csn_slot *slot, const csn_init_spawn *request, csn_msg *msg)
+{
+    csn_unpack rest = csn_msg_rest(msg, sizeof(*request));
+    csn_child child = {
+        .flags = request->flags, .tty = -1, .uid = request->uid, .gid = request->gid
+    };
+    csn_spec spec;
+    int r, master = -1;
+    pid_t pid;
+
+    r = csn_spec_unpack(&rest, strings + 2, STRINGS_MAX, &spec);
+    if (r == 0)
+        r = sort_stdio(request, msg, child.stdio);
+    if (r < 0)
+        return fail(slot, CSN_STAGE_SPEC, -r);
+    if (request->flags & CSN_SPAWN_PTY)
+        r = csn_tty_open(request->rows, request->cols, request->uid, &master, &child.tty);
+    if (r < 0)
+        return fail(slot, CSN_STAGE_TTY, -r);
+    child.spec = &spec;
+    child.change_user = request->uid != geteuid() || request->gid != getegid();
+    pid = clone(csn_child_run, child_stack + sizeof(child_stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
+                &child);
     if (pid < 0)
-        give_up(slot, CSN_STAGE_FORK, errno);
-    if (child->stage != 0)
-        give_up(slot, child->stage, child->error);
+        return fail(slot, CSN_STAGE_FORK, errno);
+    if (child.stage != 0)
+        return fail(slot, child.stage, child.error);
     atomic_store(&slot->main_pid, pid);
+    say_started(slot, pid, master);
     return pid;
 }
 
@@ -134,32 +154,17 @@ static int tend(csn_slot *slot, pid_t main_pid, int *ret_status)
 
 _Noreturn void csn_shepherd_run(csn_slot *slot, const csn_init_spawn *request, csn_msg *msg)
 {
-    csn_unpack rest = csn_msg_rest(msg, sizeof(*request));
-    csn_child child = {
-        .flags = request->flags, .tty = -1, .uid = request->uid, .gid = request->gid
-    };
-    csn_spec spec;
     struct rusage usage;
-    int r, master = -1, status = -1;
+    int status = -1;
     sigset_t all;
     pid_t pid, self = getpid();
 
     sigfillset(&all);
     (void) sigprocmask(SIG_SETMASK, &all, NULL);      /* valid arguments */
     (void) prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* valid arguments */
-    r = csn_spec_unpack(&rest, strings + 2, STRINGS_MAX, &spec);
-    if (r == 0)
-        r = sort_stdio(request, msg, child.stdio);
-    if (r < 0)
-        give_up(slot, CSN_STAGE_SPEC, -r);
-    if (request->flags & CSN_SPAWN_PTY)
-        r = csn_tty_open(request->rows, request->cols, request->uid, &master, &child.tty);
-    if (r < 0)
-        give_up(slot, CSN_STAGE_TTY, -r);
-    child.spec = &spec;
-    child.change_user = request->uid != geteuid() || request->gid != getegid();
-    pid = start(slot, &child);
-    say_started(slot, pid, master);
+    pid = start(slot, request, msg);
+    if (pid < 0)
+        _exit(0);
     (void) csn_sys_close_range(CSN_CONTROL_FD + 1); /* the streams are the program's alone */
     if (tend(slot, pid, &status) && has_children())
         atomic_store(csn_has_leftovers, 1);
@@ -167,4 +172,34 @@ _Noreturn void csn_shepherd_run(csn_slot *slot, const csn_init_spawn *request, c
     csn_say_exited(slot->process, status, &usage, csn_tasks_since(self));
     atomic_store(&slot->said, CSN_SAID_END);
     _exit(0);
+}
+
+/* --- the only command ------------------------------------------------------------------------------------------------ */
+
+/* With its end the sandbox ends, so there is nobody to tell its tree from: init adopts all orphans as it is, and whoever
+ * must die dies with everybody. A fork, a process and two wake-ups less on the way of the shortest runs. */
+int csn_start_alone(csn_slot *slot, const csn_init_spawn *request, csn_msg *msg)
+{
+    sigset_t all, before;
+    pid_t pid;
+
+    sigfillset(&all);
+    (void) sigprocmask(SIG_SETMASK, &all, &before); /* valid arguments: no handler of ours runs in the child */
+    pid = start(slot, request, msg);
+    (void) sigprocmask(SIG_SETMASK, &before, NULL); /* as it was */
+    if (pid < 0)
+        return -1;
+    slot->is_alone = 1;
+    slot->shepherd = slot->first_pid = pid;
+    slot->born_ms = csn_sys_now_ms();
+    return 0;
+}
+
+void csn_alone_is_gone(csn_slot *slot, int wait_status)
+{
+    struct rusage usage;
+
+    (void) getrusage(RUSAGE_CHILDREN, &usage); /* valid arguments */
+    csn_say_exited(slot->process, wait_status, &usage, csn_tasks_since(slot->first_pid) + 1);
+    csn_slot_free(slot);
 }

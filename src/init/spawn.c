@@ -58,6 +58,13 @@ void csn_worker_forget(pid_t pid)
             csn_workers[i] = 0;
 }
 
+/* The first command, and the last: nothing else ever runs here. */
+static int is_alone(const csn_init_spawn *request)
+{
+    return (request->flags & (CSN_SPAWN_LAST | CSN_SPAWN_PTY)) == CSN_SPAWN_LAST &&
+           request->process == 1 && csn_n_slots == 1;
+}
+
 static void spawn_command(const csn_init_spawn *request, csn_msg *msg)
 {
     csn_slot *slot;
@@ -70,6 +77,11 @@ static void spawn_command(const csn_init_spawn *request, csn_msg *msg)
     slot = claim_slot(request->process);
     if (!slot) {
         csn_say_failed(request->process, CSN_STAGE_FORK, EAGAIN);
+        return;
+    }
+    if (is_alone(request)) {
+        if (csn_start_alone(slot, request, msg) < 0)
+            csn_slot_free(slot);
         return;
     }
     pid = csn_sys_fork();
