@@ -4,8 +4,9 @@
  * the keeper as descriptor 3. It knows no policy and allocates nothing. Its processes:
  *
  *   init        hears the keeper, reaps, kills. Never touches a file of the sandbox but /dev/null and /proc.
- *   shepherd    one per command (but for a lone one, which init starts itself), a fork of init: starts the program, tells the keeper itself (frames are atomic), adopts
+ *   shepherd    one per command, a fork of init: starts the program, tells the keeper itself (frames are atomic), adopts
  *               the program's orphans (subreaper), waits, tells the end. Blocks all signals, so only SIGKILL ends it.
+ *               A command that is all there ever is has none: init starts it and waits for it as for any orphan.
  *   worker      one per file request, a fork of init: does it with the sandbox's rights and answers on its channel.
  *
  * Code inside runs as the same user, so it can kill a shepherd or a worker, not read or trace them (they are not

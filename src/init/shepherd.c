@@ -187,6 +187,7 @@ int csn_start_alone(csn_slot *slot, const csn_init_spawn *request, csn_msg *msg)
     (void) sigprocmask(SIG_SETMASK, &all, &before); /* valid arguments: no handler of ours runs in the child */
     pid = start(slot, request, msg);
     (void) sigprocmask(SIG_SETMASK, &before, NULL); /* as it was */
+    (void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* again: a child that changed its user did so in our memory */
     if (pid < 0)
         return -1;
     slot->is_alone = 1;

@@ -106,7 +106,8 @@ static void answer_all(csn_keeper *k)
     }
 }
 
-/* Nothing is left that anybody could meet: what our own end still takes (the mounts above all) is not to be waited for. */
+/* Nothing is left that anybody could meet: what our own end still takes (the mounts above all) is not to be waited for. One
+ * that stays has its lock, and is not stopped before that is free. */
 static void hang_up(csn_keeper *k)
 {
     csn_list_foreach (node, &k->clients)
@@ -115,6 +116,8 @@ static void hang_up(csn_keeper *k)
 
 void csn_end_finish(csn_keeper *k)
 {
+    bool goes = k->is_deleted || k->plan.flags & CSN_PLAN_EPHEMERAL;
+
     if (k->lender)
         csn_thaw(k);
     k->control_src = csn_source_remove(k->control_src);
@@ -126,9 +129,10 @@ void csn_end_finish(csn_keeper *k)
     csn_cgroups_remove(k);
     csn_commands_free_all(k);
     csn_disk_release(k); /* the loop device goes now */
-    if (k->is_deleted || k->plan.flags & CSN_PLAN_EPHEMERAL)
+    if (goes)
         remove_box(k);
     answer_all(k);
-    hang_up(k);
+    if (goes)
+        hang_up(k);
     csn_setup_undo(k);
 }
