@@ -108,10 +108,13 @@ static void answer_all(csn_keeper *k)
 
 /* Nothing is left that anybody could meet: what our own end still takes (the mounts above all) is not to be waited for. One
  * that stays has its lock, and is not stopped before that is free. */
-static void hang_up(csn_keeper *k)
+static void hang_up(csn_keeper *k, bool on_who_waits)
 {
-    csn_list_foreach (node, &k->clients)
-        (void) shutdown(csn_list_entry(node, csn_client, link)->fd, SHUT_RDWR); /* gone: fine */
+    csn_list_foreach (node, &k->clients) {
+        const csn_client *client = csn_list_entry(node, csn_client, link);
+        if (client->wants_end == on_who_waits)
+            (void) shutdown(client->fd, SHUT_RDWR); /* gone: fine */
+    }
 }
 
 void csn_end_finish(csn_keeper *k)
@@ -132,7 +135,9 @@ void csn_end_finish(csn_keeper *k)
     if (goes)
         remove_box(k);
     answer_all(k);
-    if (goes)
-        hang_up(k);
+    if (goes) {
+        hang_up(k, false); /* first: once it was told, nobody can still talk to it */
+        hang_up(k, true);
+    }
     csn_setup_undo(k);
 }
