@@ -38,7 +38,7 @@ typedef struct csn_slot {
     csn_job_phase phase;
     uint32_t n_passes, n_empty;
     int64_t next_ms;     /* of the job */
-    struct rusage usage; /* of a shepherd that is gone */
+    struct rusage usage; /* of a shepherd that is gone; of a lone command's processes, as they are reaped */
 } csn_slot;
 
 enum { CSN_WORKERS_MAX = 256, CSN_CONTROL_FD = CSN_KEEPER_FD };
@@ -66,6 +66,7 @@ int csn_is_worker(pid_t pid);
  * the keeper was told why not. */
 _Noreturn void csn_shepherd_run(csn_slot *slot, const csn_init_spawn *request, csn_msg *msg);
 int csn_start_alone(csn_slot *slot, const csn_init_spawn *request, csn_msg *msg);
+void csn_alone_count(const struct rusage *usage); /* of somebody who was reaped beside it, or its own */
 void csn_alone_is_gone(csn_slot *slot, int wait_status);
 void csn_say_failed(uint32_t process, int stage, int error);
 void csn_say_exited(uint32_t process, int wait_status, const struct rusage *usage, int64_t n_tasks);

@@ -201,13 +201,13 @@ void csn_init_kill_request(const csn_init_kill *request)
         return; /* it has ended meanwhile, and the keeper will hear or has heard */
     if (request->whole_tree && request->signal == SIGKILL) {
         kill_tree(slot);
-    } else if (request->whole_tree && slot->is_alone && is_only_command(slot)) {
-        (void) kill(-1, request->signal); /* as above */
-    } else if (request->whole_tree) {
-        (void) csn_tree_signal(slot, request->signal, found);
+    } else if (request->whole_tree && slot->is_alone && is_only_command(slot) && !has_workers()) {
+        (void) kill(-1, request->signal); /* nobody there: fine */
     } else {
+        if (request->whole_tree)
+            (void) csn_tree_signal(slot, request->signal, found);
         main_pid = atomic_load(&slot->main_pid);
-        if (main_pid > 0)
+        if (main_pid > 0 && (!request->whole_tree || slot->is_alone)) /* a lone one stands where its shepherd would */
             (void) kill(main_pid, request->signal); /* gone meanwhile: fine */
     }
 }

@@ -112,12 +112,15 @@ static void buried(pid_t pid, int status, const struct rusage *usage)
 {
     csn_slot *slot = csn_slot_of_shepherd(pid);
 
+    if (csn_is_worker(pid)) {
+        csn_worker_forget(pid);
+        return;
+    }
+    csn_alone_count(usage);
     if (slot && slot->is_alone)
         csn_alone_is_gone(slot, status);
     else if (slot)
         csn_shepherd_is_gone(slot, usage);
-    else
-        csn_worker_forget(pid);
 }
 
 /* A command that init started itself may stop as it likes. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -196,11 +197,21 @@ int csn_start_alone(csn_slot *slot, const csn_init_spawn *request, csn_msg *msg)
     return 0;
 }
 
+/* Not RUSAGE_CHILDREN: file workers are children, too. */
+void csn_alone_count(const struct rusage *usage)
+{
+    csn_slot *slot = &csn_slots[0];
+
+    if (csn_n_slots == 0 || !slot->is_alone)
+        return;
+    timeradd(&slot->usage.ru_utime, &usage->ru_utime, &slot->usage.ru_utime);
+    timeradd(&slot->usage.ru_stime, &usage->ru_stime, &slot->usage.ru_stime);
+    if (usage->ru_maxrss > slot->usage.ru_maxrss)
+        slot->usage.ru_maxrss = usage->ru_maxrss;
+}
+
 void csn_alone_is_gone(csn_slot *slot, int wait_status)
 {
-    struct rusage usage;
-
-    (void) getrusage(RUSAGE_CHILDREN, &usage); /* valid arguments */
-    csn_say_exited(slot->process, wait_status, &usage, csn_tasks_since(slot->first_pid) + 1);
+    csn_say_exited(slot->process, wait_status, &slot->usage, csn_tasks_since(slot->first_pid) + 1);
     csn_slot_free(slot);
 }

@@ -153,6 +153,7 @@ void csn_client_drop(csn_client *client)
     csn_keeper *k = client->k;
     bool ends_all = client->is_creator && !(k->plan.flags & CSN_PLAN_DETACHED);
 
+    k->is_creator_gone |= client->is_creator;
     if (k->lender == client)
         csn_thaw(k);
     csn_commands_client_gone(k, client);
@@ -208,10 +209,11 @@ int csn_client_hear_early(csn_keeper *k, csn_error *err)
 {
     csn_client *creator = csn_list_entry(csn_list_first(&k->clients), csn_client, link);
 
-    (void) err;
     if (k->is_confined && has_command(creator->fd))
         on_client(creator->src, EPOLLIN, creator);
-    return CSN_OK;
+    return csn_list_empty(&k->clients)
+               ? csn_fail(err, CSN_E_PROTOCOL, "the creator's first command can't be read")
+               : CSN_OK;
 }
 
 int csn_client_add(csn_keeper *k, int fd, bool is_creator, csn_client **ret_client)

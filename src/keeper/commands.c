@@ -280,7 +280,8 @@ void csn_command_spawn(csn_client *client, csn_msg *msg)
     if (r == CSN_OK)
         r = spawn.kind == CSN_SPAWN_FILES ? spawn_files(client, &spawn, msg, &err)
                                           : spawn_command(client, &spawn, msg, &err);
-    if (r != CSN_OK)
+    /* An early one, and nobody is there to run it: why is said in answer to the plan. */
+    if (r != CSN_OK && (client->k->control_src || err.sys_errno != EPIPE))
         csn_reply_error(client, msg->head.seq, &err);
 }
 
@@ -288,9 +289,9 @@ void csn_commands_begin(csn_keeper *k)
 {
     csn_list_foreach (node, &k->commands) {
         csn_command *cmd = csn_list_entry(node, csn_command, link);
-        cmd->start_ns = csn_now_ns();
+        cmd->start_ns = k->built_ns;
         cmd->state.started_ms = csn_wall_ms();
-        cmd->disk_at_start = csn_disk_used(k);
+        cmd->disk_at_start = csn_disk_when_built(k);
         if (cmd->state.timeout_ms > 0 &&
             csn_timer_set(k->loop, &cmd->deadline_timer, csn_deadline_in_ms(cmd->state.timeout_ms),
                           on_deadline, cmd) < 0)

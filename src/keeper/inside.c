@@ -307,10 +307,15 @@ static int no_new_privs(csn_inside *in)
 /* The keeper watches these; and should it be killed from now on, so are we. */
 static int report_built(csn_inside *in)
 {
-    csn_report report = { .kind = CSN_REPORT_BUILT, .walls_missing = in->missing };
+    csn_report report = { .kind = CSN_REPORT_BUILT,
+                          .walls_missing = in->missing,
+                          .built_ns = csn_now_ns() };
+    struct statfs fs;
     int fds[2];
     size_t n = 0;
 
+    if (in->disk_fd >= 0 && fstatfs(in->disk_fd, &fs) == 0)
+        report.disk_bytes = csn_fs_used(&fs);
     if (in->disk_fd >= 0)
         fds[n++] = in->disk_fd;
     if (in->watch_proc_fd >= 0)

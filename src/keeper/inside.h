@@ -41,6 +41,8 @@ typedef struct csn_report {
     uint32_t step; /* index for csn_inside_step_name() */
     int32_t error; /* -errno */
     uint32_t walls_missing;
+    int64_t built_ns;   /* BUILT: the moment before init */
+    int64_t disk_bytes; /* and what was on a disk of its own then */
     char detail[96]; /* what it was about, NUL-terminated; "": nothing to add */
 } csn_report;
 

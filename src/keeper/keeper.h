@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 
 #include <caisson/engine.h>
 #include <caisson/receipt.h>
@@ -75,6 +76,7 @@ struct csn_keeper {
 
     csn_timer ttl_timer, idle_timer, grace_timer, watch_timer, disk_timer;
     int64_t started_ns, started_ms, last_use_ns;
+    int64_t built_ns, disk_at_built; /* when code could run from, and what was on a disk of its own then */
     int64_t grace_until_ns; /* after a SIGTERM to all */
     csn_client *lender;     /* the connection for which the sandbox is frozen */
 
@@ -91,8 +93,13 @@ struct csn_keeper {
     unsigned n_partial_rounds; /* measurements in a row that did not see everything */
 
     csn_ending ending; /* of the sandbox; 0 while it runs */
-    bool is_confined, is_ending, is_deleted;
+    bool is_confined, is_ending, is_deleted, is_creator_gone;
 };
+
+static inline int64_t csn_fs_used(const struct statfs *fs)
+{
+    return (int64_t) (fs->f_blocks - fs->f_bfree) * (int64_t) fs->f_bsize;
+}
 
 /* CSN_WALL_… that a test build leaves out (walls_off.h); none in any other. */
 static inline uint32_t csn_walls_off(const csn_keeper *k)

@@ -239,7 +239,8 @@ int main(void)
     r = run_plan(&keeper, &msg, &err);
     if (r != CSN_OK) {
         csn_setup_undo(&keeper);
-        csn_frame_error(CSN_KEEPER_FD, msg.head.seq, &err);
+        if (!keeper.is_creator_gone) /* else the number may be another's by now */
+            csn_frame_error(CSN_KEEPER_FD, msg.head.seq, &err);
     }
     return r != CSN_OK;
 }

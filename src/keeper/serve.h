@@ -129,6 +129,7 @@ void csn_watch_busy(
     csn_keeper *k);               /* a command or file worker was started: sample while any runs */
 bool csn_is_empty(csn_keeper *k); /* nobody but init */
 int64_t csn_disk_used(csn_keeper *k);
+int64_t csn_disk_when_built(const csn_keeper *k); /* for commands that came before it stood */
 bool csn_disk_is_full(csn_keeper *k);
 void csn_timers_set(csn_keeper *k);
 void csn_touch(csn_keeper *k); /* somebody used the sandbox */

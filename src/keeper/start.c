@@ -91,6 +91,7 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
 
 int csn_forward_plan(csn_keeper *k)
 {
+    csn_affinity_share(k->init_pid); /* who gave us the plan is done with our own */
     return csn_send_fds(k->setup_fd, k->plan_bytes, k->plan_len, NULL, 0);
 }
 
@@ -178,6 +179,8 @@ static int take_report(csn_keeper *k, csn_error *err)
                             report.detail[0] ? "'" : "");
     }
     k->walls_missing |= report.walls_missing;
+    k->built_ns = report.built_ns;
+    k->disk_at_built = report.disk_bytes;
     size_t at = 0;
     if (k->plan.flags & CSN_PLAN_EPHEMERAL && at < n)
         k->disk_fd = fds[at++];

@@ -158,10 +158,15 @@ int64_t csn_disk_used(csn_keeper *k)
     struct statfs fs;
 
     if (has_own_fs(k) && k->disk_fd >= 0 && fstatfs(k->disk_fd, &fs) == 0) {
-        k->disk_bytes = (int64_t) (fs.f_blocks - fs.f_bfree) * (int64_t) fs.f_bsize;
+        k->disk_bytes = csn_fs_used(&fs);
         k->disk_inodes = (int64_t) (fs.f_files - fs.f_ffree);
     }
     return k->disk_bytes;
+}
+
+int64_t csn_disk_when_built(const csn_keeper *k)
+{
+    return has_own_fs(k) ? k->disk_at_built : k->disk_bytes;
 }
 
 bool csn_disk_is_full(csn_keeper *k)

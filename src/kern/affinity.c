@@ -51,6 +51,15 @@ void csn_affinity_send_away(pid_t child)
         (void) syscall(SYS_sched_setaffinity, child, (size_t) len, all); /* was valid a moment ago */
 }
 
+void csn_affinity_share(pid_t child)
+{
+    unsigned long all[MASK_WORDS] = { 0 };
+    long len = syscall(SYS_sched_getaffinity, 0, sizeof(all), all);
+
+    if (len > 0)
+        (void) syscall(SYS_sched_setaffinity, child, (size_t) len, all); /* dead already: fine */
+}
+
 int csn_affinity_hold(uint32_t n)
 {
     unsigned long mask[MASK_WORDS] = { 0 };

@@ -169,7 +169,8 @@ static int begin(copy_op *op, csn_error *err)
 {
     csn_local *local = csn_local_of(&op->box->base);
     csn_out lend = { .type = CSN_FRAME_LEND };
-    int r = csn_local_box_refresh(&op->box->base, err);
+    int r = op->box->is_busy ? csn_local_box_need(op->box, "copy its files", err)
+                             : csn_local_box_refresh(&op->box->base, err);
 
     if (r < 0 || (r = csn_layers_hold(local->state_fd, &op->hold_fd, err)) < 0)
         return r;

@@ -222,13 +222,21 @@ int csn_local_stat(csn_box *base, csn_stat_done_fn *done, void *user, csn_error 
     return CSN_OK;
 }
 
+/* While it is being built its directory's lock is the builder's. */
+static int check_busy(csn_local_box *box, const char *verb, csn_error *err)
+{
+    return box->is_busy ? csn_fail(err, CSN_E_STATE, "%s sandbox '%s': it is being started", verb,
+                                   box->base.wish.id)
+                        : CSN_OK;
+}
+
 /* Rewrites the record under the directory's lock, from what it says now. */
 static int change_record(csn_local_box *box, void (*change)(csn_wish *wish, void *with), void *with,
                          csn_error *err)
 {
-    int r = csn_local_box_refresh(&box->base, err);
+    int r = check_busy(box, "change", err);
 
-    if (r < 0)
+    if (r < 0 || (r = csn_local_box_refresh(&box->base, err)) < 0)
         return r;
     if (box->base.state == CSN_STATE_DELETED || csn_box_lock(box->dir_fd, true) < 0)
         return csn_fail(err, CSN_E_STATE, "change sandbox '%s': it is deleted or being changed",
@@ -358,9 +366,9 @@ int csn_local_resize(csn_box *base, int64_t memory_bytes, int64_t cpu_milli, int
                    .memory_bytes = memory_bytes,
                    .cpu_milli = cpu_milli,
                    .disk_bytes = disk_bytes };
-    int r = csn_local_box_refresh(base, err);
+    int r = check_busy(box, "resize", err);
 
-    if (r < 0)
+    if (r < 0 || (r = csn_local_box_refresh(base, err)) < 0)
         return r;
     if (base->state == CSN_STATE_STARTED && disk_bytes)
         return csn_fail(err, CSN_E_STATE,

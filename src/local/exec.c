@@ -306,6 +306,7 @@ static bool on_started(csn_request *req, csn_msg *msg)
         csn_msg_fixed(msg, &started, sizeof(started));
         x->base.id = started.process;
         x->base.is_started = true;
+        take_facts(&x->base.receipt, &x->base.box->facts); /* unknown when an early one was sent */
         int e = csn_in_start(&x->in);
         if (e < 0)
             csn_in_close(&x->in); /* the command reads an early end rather than waiting for ever */
@@ -405,9 +406,8 @@ int csn_local_exec_start(csn_box *base, const csn_exec_spec *spec, const csn_exe
         csn_exec_unref(x);
         if (r == -ENOTCONN) /* it ended, and we had not heard of it */
             csn_conn_poll(&box->conn);
-        return r == -ENOTCONN && csn_local_box_need(box, "run a command", err) < 0
-                   ? CSN_E_STATE
-                   : csn_fail_sys(err, r, "run a command in sandbox '%s'", base->wish.id);
+        int why = r == -ENOTCONN ? csn_local_box_need(box, "run a command", err) : CSN_OK;
+        return why < 0 ? why : csn_fail_sys(err, r, "run a command in sandbox '%s'", base->wish.id);
     }
     *ret_exec = &x->base;
     return CSN_OK;

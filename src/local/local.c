@@ -181,6 +181,7 @@ csn_backend *csn_local_free(csn_backend *backend)
     csn_standby_done(local);
     csn_local_file_cancel_all(local);
     csn_helper_cancel_all(local);
+    csn_local_later_all(local); /* who is told now may still do something about it */
     close_boxes(local);
     csn_helper_cancel_all(local); /* whose keepers lent their files just before the end */
     csn_local_later_all(local);

@@ -71,6 +71,8 @@ typedef struct csn_local {
     csn_timer stock_timer;
     csn_standby standby;
     csn_list orphans; /* orphan.c */
+    csn_timer orphan_timer;
+    int orphan_wait_ms;
     uint32_t next_range;
     csn_list boxes;     /* csn_local_box.link: every box this engine knows */
     csn_list helpers;   /* copies under way */

@@ -1,21 +1,17 @@
 /* Keepers of ours that no box speaks for any more: those of detached sandboxes, which go on, and those that have said
- * everything and are just exiting. The kernel wants their end to be taken note of; the loop tells when. */
+ * everything and are just exiting. The kernel wants their end to be taken note of. For the latter that is a matter of a
+ * moment: a timer looks until they are gone. The others are looked at when somebody comes by. */
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/types.h>
 
 #include "base/fault.h"
-#include "base/fd.h"
+#include "base/time.h"
 #include "local/local.h"
 
-enum { EXIT_WAIT_MS = 5000 };
+enum { EXIT_WAIT_MS = 5000, FIRST_LOOK_MS = 1, LAST_LOOK_MS = 100 };
 
 typedef struct orphan {
     csn_list link; /* in csn_local.orphans */
-    csn_source *source;
-    int pidfd; /* -1: it is looked after when somebody comes by */
     pid_t pid;
     bool is_exiting;
 } orphan;
@@ -23,19 +19,30 @@ typedef struct orphan {
 static void forget(orphan *o)
 {
     csn_list_remove(&o->link);
-    o->source = csn_source_remove(o->source);
-    csn_close(&o->pidfd);
     free(o);
 }
 
-static void on_exit_seen(csn_source *src, uint32_t events, void *user)
-{
-    orphan *o = user;
+static void on_look(csn_timer *timer, void *user);
 
-    (void) src;
-    (void) events;
-    (void) waitpid(o->pid, NULL, WNOHANG); /* or the host program was faster */
-    forget(o);
+static void look_in_ms(csn_local *local, int ms)
+{
+    local->orphan_wait_ms = ms;
+    /* It can't be set: they are zombies until somebody comes by. */
+    (void) csn_timer_set(local->base.loop, &local->orphan_timer, csn_deadline_in_ms(ms), on_look, local);
+}
+
+static void on_look(csn_timer *timer, void *user)
+{
+    csn_local *local = user;
+    int next_ms = local->orphan_wait_ms * 2;
+
+    (void) timer;
+    csn_orphans_reap(local);
+    csn_list_foreach (node, &local->orphans)
+        if (csn_list_entry(node, orphan, link)->is_exiting) {
+            look_in_ms(local, next_ms < LAST_LOOK_MS ? next_ms : LAST_LOOK_MS);
+            return;
+        }
 }
 
 void csn_orphan_add(csn_local *local, pid_t pid, bool is_exiting)
@@ -48,11 +55,9 @@ void csn_orphan_add(csn_local *local, pid_t pid, bool is_exiting)
     if (!o)
         return; /* stays a zombie until the host program ends */
     *o = (orphan){ .pid = pid, .is_exiting = is_exiting };
-    o->pidfd = (int) syscall(SYS_pidfd_open, pid, 0);
     csn_list_append(&local->orphans, &o->link);
-    if (o->pidfd >= 0 &&
-        csn_loop_add(local->base.loop, o->pidfd, EPOLLIN, on_exit_seen, o, &o->source) < 0)
-        csn_close(&o->pidfd);
+    if (is_exiting)
+        look_in_ms(local, FIRST_LOOK_MS);
 }
 
 void csn_orphans_reap(csn_local *local)
@@ -68,6 +73,7 @@ void csn_orphans_leave(csn_local *local)
 {
     csn_list *node;
 
+    csn_timer_cancel(&local->orphan_timer);
     while ((node = csn_list_first(&local->orphans))) {
         orphan *o = csn_list_entry(node, orphan, link);
         if (o->is_exiting && !local->is_for_one)

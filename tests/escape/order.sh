@@ -8,14 +8,15 @@ need_sandboxes
 calls=close_range,setsid,unshare,mount,pivot_root,umount2,sethostname,prlimit64,landlock_restrict_self
 calls+=,setresuid,capset,prctl,seccomp,execveat
 
-# The child that pivots, from its birth to its exec of init; what is done more often counts where it is done last.
+# The child that pivots, from its birth to its exec of init; what is done more often counts where it is done last. Each
+# process has a file of its own: in one for all, lines of those that run side by side are cut.
 words()
 {
-    local pid
-    pid=$(awk '/ pivot_root\(/ { print $1; exit }' trace)
-    awk -v pid="$pid" '
+    local child
+    child=$(grep -l '^pivot_root(' trace.* | head -n 1)
+    sed 's/^/ /' "$child" | awk '
         function say(word) { at[word] = ++step }
-        $1 != pid || over { next }
+        over { next }
         / close_range\(/ && !at["setsid"] { say("no descriptors") }
         / setsid\(\)/ { say("setsid") }
         / mount\(NULL, "\/", NULL, MS_REC\|MS_PRIVATE/ { say("private") }
@@ -32,10 +33,10 @@ words()
         / close_range\(/ && at["no_new_privs"] { say("no descriptors again") }
         / seccomp\(SECCOMP_SET_MODE_FILTER/ { say("seccomp") }
         / execveat\(/ { say("init"); over = 1 }
-        END { for (i = 1; i <= step; i++) for (w in at) if (at[w] == i) printf "%s%s", k++ ? ", " : "", w; print "" }' trace
+        END { for (i = 1; i <= step; i++) for (w in at) if (at[w] == i) printf "%s%s", k++ ? ", " : "", w; print "" }'
 }
 
-if ! command -v strace >/dev/null || ! strace -f -o trace -e trace="$calls" caisson run -q -- /bin/true; then
+if ! command -v strace >/dev/null || ! strace -ff -o trace -e trace="$calls" caisson run -q -- /bin/true; then
     skip "walls go up in their order" "build: nothing can be traced here"
 else
     user=", user"
