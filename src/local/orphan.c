@@ -31,18 +31,29 @@ static void look_in_ms(csn_local *local, int ms)
     (void) csn_timer_set(local->base.loop, &local->orphan_timer, csn_deadline_in_ms(ms), on_look, local);
 }
 
+/* Whether one is still on its way out. */
+static bool reap(csn_local *local)
+{
+    bool is_any = false;
+
+    csn_list_foreach (node, &local->orphans) {
+        orphan *o = csn_list_entry(node, orphan, link);
+        if (csn_child_wait(o->pid, 0))
+            forget(o);
+        else
+            is_any |= o->is_exiting;
+    }
+    return is_any;
+}
+
 static void on_look(csn_timer *timer, void *user)
 {
     csn_local *local = user;
     int next_ms = local->orphan_wait_ms * 2;
 
     (void) timer;
-    csn_orphans_reap(local);
-    csn_list_foreach (node, &local->orphans)
-        if (csn_list_entry(node, orphan, link)->is_exiting) {
-            look_in_ms(local, next_ms < LAST_LOOK_MS ? next_ms : LAST_LOOK_MS);
-            return;
-        }
+    if (reap(local))
+        look_in_ms(local, next_ms < LAST_LOOK_MS ? next_ms : LAST_LOOK_MS);
 }
 
 void csn_orphan_add(csn_local *local, pid_t pid, bool is_exiting)
@@ -62,11 +73,7 @@ void csn_orphan_add(csn_local *local, pid_t pid, bool is_exiting)
 
 void csn_orphans_reap(csn_local *local)
 {
-    csn_list_foreach (node, &local->orphans) {
-        orphan *o = csn_list_entry(node, orphan, link);
-        if (csn_child_wait(o->pid, 0))
-            forget(o);
-    }
+    (void) reap(local);
 }
 
 void csn_orphans_leave(csn_local *local)
