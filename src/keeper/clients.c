@@ -207,9 +207,10 @@ static bool has_command(int fd)
  * could run it. Our own walls stand, or it waits for the loop like everything else. */
 int csn_client_hear_early(csn_keeper *k, csn_error *err)
 {
-    csn_client *creator = csn_list_entry(csn_list_first(&k->clients), csn_client, link);
+    csn_list *first = csn_list_first(&k->clients);
+    csn_client *creator = first ? csn_list_entry(first, csn_client, link) : NULL;
 
-    if (k->is_confined && has_command(creator->fd))
+    if (creator && k->is_confined && has_command(creator->fd))
         on_client(creator->src, EPOLLIN, creator);
     return csn_list_empty(&k->clients)
                ? csn_fail(err, CSN_E_PROTOCOL, "the creator's first command can't be read")
