@@ -58,8 +58,7 @@ typedef struct csn_engine_options {
     /* CSN_WALL_…; a wall not named here and not to be had refuses every start */
     uint32_t optional_walls;
     uint32_t n_spare; /* keepers kept ready for the next create; 0: after two creates alike, one whole sandbox of that kind */
-    int is_for_one;   /* one create follows soon, no other, and with the engine the program ends: its keeper starts while the
-                       * engine opens, and is not waited for when it exits */
+    int is_for_one;   /* one create follows soon, no other: its keeper starts while the engine opens */
     int is_guest; /* no state directory, no sandboxes of its own: only those lent to it, see csn_sandbox_borrow() */
 } csn_engine_options;
 

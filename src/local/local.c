@@ -305,7 +305,6 @@ int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend *
     if (!local)
         return r;
     local->optional_walls = opts->optional_walls;
-    local->is_for_one = opts->is_for_one != 0;
     local->n_spare_wanted = opts->n_spare > CSN_SPARES_MAX ? CSN_SPARES_MAX : opts->n_spare;
     r = open_all(local, opts, err);
     if (r < 0) {

@@ -62,7 +62,6 @@ typedef struct csn_local {
     int state_fd, names_fd, null_fd;
     csn_place places[CSN_PLACES];
     bool is_root;
-    bool is_for_one; /* the program makes one sandbox and ends */
     uint32_t optional_walls;
     uint32_t n_spare_wanted; /* 0: one after the second create */
     uint32_t n_created;
@@ -167,7 +166,7 @@ void csn_child_reap(pid_t pid, int kill_after_ms);
 /* orphan.c: keepers of ours that no box speaks for any more */
 void csn_orphan_add(csn_local *local, pid_t pid, bool is_exiting);
 void csn_orphans_reap(csn_local *local);
-void csn_orphans_leave(csn_local *local); /* waits for those that are exiting, unless our own program is, too */
+void csn_orphans_leave(csn_local *local); /* waits for those that are exiting */
 
 /* box.c */
 csn_local_box *csn_local_box_new(csn_local *local, csn_error *err);

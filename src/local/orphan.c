@@ -83,7 +83,7 @@ void csn_orphans_leave(csn_local *local)
     csn_timer_cancel(&local->orphan_timer);
     while ((node = csn_list_first(&local->orphans))) {
         orphan *o = csn_list_entry(node, orphan, link);
-        if (o->is_exiting && !local->is_for_one)
+        if (o->is_exiting) /* not left to whoever adopts it: process 1 of a container often reaps nobody */
             csn_child_reap(o->pid, EXIT_WAIT_MS);
         else
             (void) csn_child_wait(o->pid, 0); /* it goes on without us */

@@ -138,4 +138,11 @@ gone=$(caisson run -d --rm -- true)
 is "--detach --rm goes by itself" "$(until_true 20 sh -c "! caisson ls -q | grep -q $gone" && echo gone)" gone
 is "--label" "$(caisson run -l a=b --name lab --keep -q -- true; caisson ls --names -l a=b; caisson rm -q lab)" lab
 is "a name in use" "$(caisson create one >/dev/null; caisson run -n one -- true >/dev/null 2>&1; echo $?; caisson rm -q one)" 125
+# As under a program that is process 1 of a container and reaps nobody: what we started ends before we do.
+is "no process is left to whoever adopts it" "$(python3 -c '
+import ctypes, os, subprocess
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+for _ in range(5):
+    subprocess.run(["caisson", "run", "-q", "--", "true"], check=True)
+print(open(f"/proc/self/task/{os.getpid()}/children").read().split())')" "[]"
 plan
