@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,10 +12,11 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/str.h"
 #include "kern/pidfd.h"
 
-enum { TEXT_MAX = 1 << 20, FDS_MAX = 8 };
+enum { TEXT_MAX = 1 << 20 };
 
 /* What a helper may know of our environment: where things are and how to get out, no more. */
 static const char *const kept_env[] = {
@@ -61,43 +61,6 @@ static int fill_environment(environment *env)
                         "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     }
     return r;
-}
-
-/* posix_spawn's functions return the errno itself. */
-static int spawn(csn_child *child, const char *program, char *const argv[], const int *fds,
-                 size_t n_fds, char *const *envp)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    int e;
-
-    (void) sigemptyset(&none); /* can't fail */
-    (void) sigfillset(&all);   /* can't fail */
-    e = csn_fault_as("spawn", EAGAIN);
-    if (e < 0)
-        return e;
-    e = posix_spawn_file_actions_init(&actions);
-    if (e != 0)
-        return -e;
-    e = posix_spawnattr_init(&attr);
-    if (e == 0) {
-        for (size_t i = 0; e == 0 && i < n_fds; i++)
-            e = posix_spawn_file_actions_adddup2(&actions, fds[i], (int) i);
-        e = e ? e : posix_spawn_file_actions_addclosefrom_np(&actions, (int) n_fds);
-        e = e ? e
-              : posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                                    POSIX_SPAWN_SETSIGDEF);
-        e = e ? e : posix_spawnattr_setpgroup(&attr, 0);
-        e = e ? e : posix_spawnattr_setsigmask(&attr, &none);
-        e = e ? e : posix_spawnattr_setsigdefault(&attr, &all);
-        e = e ? e : posix_spawnp(&child->pid, program, &actions, &attr, argv, envp);
-        (void) posix_spawnattr_destroy(&attr); /* always 0 */
-    }
-    (void) posix_spawn_file_actions_destroy(&actions); /* always 0 */
-    if (e != 0)
-        child->pid = 0;
-    return -e;
 }
 
 static void finish_if_ended(csn_child *child)
@@ -152,22 +115,14 @@ static void on_exit_seen(csn_source *src, uint32_t events, void *user)
     finish_if_ended(child);
 }
 
-/* The new descriptors must not be below the places they are moved to: dup2 in order would run over them. */
-static int lift(const int *fds, size_t n_fds, size_t out, int out_fd, int lifted[FDS_MAX])
-{
-    for (size_t i = 0; i < n_fds; i++) {
-        lifted[i] = csn_fd_dup(i == out ? out_fd : fds[i], FDS_MAX);
-        if (lifted[i] < 0)
-            return lifted[i];
-    }
-    return 0;
-}
-
-static int launch(csn_child *child, const char *program, char *const argv[], const int *fds,
+static int launch(csn_child *child, const char *path, char *const argv[], const int *fds,
                   size_t n_fds, size_t out)
 {
-    int lifted[FDS_MAX] = { -1, -1, -1, -1, -1, -1, -1, -1 }, ends[2];
+    int theirs[CSN_MAX_FDS], ends[2];
     __attribute__((cleanup(environment_auto))) environment env = { .n = 0 };
+    csn_program program = {
+        .path = path, .argv = argv, .envp = env.vars, .fds = theirs, .n_fds = n_fds,
+    };
     int r;
 
     r = fill_environment(&env);
@@ -177,13 +132,12 @@ static int launch(csn_child *child, const char *program, char *const argv[], con
         return -errno;
     child->out_fd = ends[0];
     r = csn_fd_nonblock(ends[1], false);
+    for (size_t i = 0; i < n_fds; i++)
+        theirs[i] = i == out ? ends[1] : fds[i];
     if (r == 0)
-        r = lift(fds, n_fds, out, ends[1], lifted);
-    if (r == 0)
-        r = spawn(child, program, argv, lifted, n_fds, env.vars);
-    csn_close_many(lifted, FDS_MAX);
+        r = csn_program_start(&program, &child->pid, &child->pidfd);
     csn_close(&ends[1]);
-    return r < 0 ? r : csn_pidfd_open(child->pid, &child->pidfd);
+    return r;
 }
 
 int csn_child_start(csn_child *child, csn_loop *loop, const char *program, char *const argv[],
@@ -194,7 +148,7 @@ int csn_child_start(csn_child *child, csn_loop *loop, const char *program, char 
 
     child->done = done;
     child->user = user;
-    r = n_fds > FDS_MAX ? -EINVAL : launch(child, program, argv, fds, n_fds, out);
+    r = n_fds > CSN_MAX_FDS ? -EINVAL : launch(child, program, argv, fds, n_fds, out);
     if (r == 0)
         r = csn_loop_add(loop, child->out_fd, EPOLLIN, on_output, child, &child->out_src);
     if (r == 0)

@@ -1,13 +1,13 @@
-/* A helper program on the host: started, fed, read, and surely gone. posix_spawn, since our host may have threads. */
+/* A helper program on the host: started, fed, read, and surely gone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/time.h"
 #include "model.h"
 
@@ -29,34 +29,6 @@ static int make_pipe(int ours, int *ret_ours, int *ret_theirs)
     *ret_ours = ends[ours];
     *ret_theirs = ends[!ours];
     return csn_fd_nonblock(*ret_ours, true);
-}
-
-static int spawn(const char *const *argv, const char *const *env, const int theirs[3],
-                 pid_t *ret_pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, reset;
-    int r;
-
-    sigemptyset(&none);
-    sigemptyset(&reset);
-    sigaddset(&reset, SIGPIPE);
-    sigaddset(&reset, SIGINT);
-    sigaddset(&reset, SIGTERM);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attr);
-    for (int i = 0; i < 3; i++)
-        posix_spawn_file_actions_adddup2(&actions, theirs[i], i);
-    posix_spawnattr_setpgroup(&attr, 0);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &reset);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                        POSIX_SPAWN_SETSIGDEF);
-    r = posix_spawnp(ret_pid, argv[0], &actions, &attr, (char *const *) argv, (char *const *) env);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
-    return -r;
 }
 
 /* Reads what is there; closes at the end. What is beyond the buffer's bound is read and dropped. */
@@ -113,16 +85,14 @@ static int talk(struct run *r, int64_t deadline_ns, atomic_bool *stop)
 }
 
 /* The streams are closed: it has a moment to end by itself. */
-static int reap(pid_t pid, int64_t deadline_ns, int *ret_status)
+static int reap(pid_t pid, int pidfd, int64_t deadline_ns, int *ret_status)
 {
     int64_t soon = csn_deadline_min(deadline_ns, csn_deadline_in_ms(5000));
+    int r = csn_wait_fd(pidfd, POLLIN, soon);
 
-    while (waitpid(pid, ret_status, WNOHANG) == 0) {
-        if (csn_deadline_passed(soon))
-            return -ETIMEDOUT;
-        (void) poll(NULL, 0, 2); /* there is no pidfd in posix_spawn */
-    }
-    return 0;
+    if (r <= 0)
+        return r < 0 ? r : -ETIMEDOUT;
+    return waitpid(pid, ret_status, 0) < 0 ? -errno : 0;
 }
 
 int csn_host_run(const char *const *argv, const char *const *env, const char *input,
@@ -131,6 +101,14 @@ int csn_host_run(const char *const *argv, const char *const *env, const char *in
 {
     struct run run = { -1, -1, -1, input, input_len, out, err_out };
     int theirs[3] = { -1, -1, -1 }, status = 0;
+    csn_program program = {
+        .path = argv[0],
+        .argv = (char *const *) argv,
+        .envp = (char *const *) env,
+        .fds = theirs,
+        .n_fds = 3,
+    };
+    csn_auto(fd) int pidfd = -1;
     pid_t pid = -1;
     int r = make_pipe(1, &run.in, &theirs[0]);
 
@@ -139,12 +117,12 @@ int csn_host_run(const char *const *argv, const char *const *env, const char *in
     if (r == 0)
         r = make_pipe(0, &run.err, &theirs[2]);
     if (r == 0)
-        r = spawn(argv, env, theirs, &pid);
+        r = csn_program_start(&program, &pid, &pidfd);
     csn_close_many(theirs, 3);
     if (r == 0) {
         r = talk(&run, deadline_ns, stop);
         if (r == 0)
-            r = reap(pid, deadline_ns, &status);
+            r = reap(pid, pidfd, deadline_ns, &status);
         (void) kill(-pid, SIGKILL); /* whoever is left of its group; none is fine */
         if (r < 0)
             (void) waitpid(pid, &status, 0); /* it was just killed */

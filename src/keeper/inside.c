@@ -19,6 +19,7 @@
 
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/time.h"
 #include "inside_impl.h"
 #include "keeper.h"

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "caps.h"
@@ -79,8 +80,9 @@ static const struct {
     { "/dev/net/tun", CSN_LANDLOCK_READ | CSN_LANDLOCK_WFILE | CSN_LANDLOCK_DEV },
 };
 
-/* Its own --enable-sandbox needs root (or root inside the user namespace it joins). Started by a
- * user it would see all his files: landlock does the same without privilege. */
+/* Its own --enable-sandbox needs root (or root inside the user namespace it joins). It makes only the
+ * mount "/" private before it mounts and unmounts, so root's runs in mounts of its own. Started by a
+ * user it would see all his files: landlock does the same without privilege, and refuses mount(2). */
 static int confine(void)
 {
     csn_landlock rs = CSN_LANDLOCK_INIT;
@@ -120,7 +122,7 @@ static int start(const csn_slirp *slirp, int ready_fd, pid_t *pid, int *pidfd)
         return r;
     return csn_spawn_prepared(argv, envp, (int[]){ null, null, null },
                               (int[]){ ready_fd, slirp->netns_fd, slirp->userns_fd }, 3,
-                              is_root ? NULL : confine, pid, pidfd);
+                              is_root ? csn_own_mounts : confine, pid, pidfd);
 }
 
 int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid, int *ret_pidfd)

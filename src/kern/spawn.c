@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "missing.h"
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
@@ -123,46 +124,17 @@ int csn_memfd_check_sealed(int fd)
     return seals >= 0 && (seals & SEALS) == SEALS ? 0 : -EPERM;
 }
 
-int csn_close_range(unsigned first, unsigned last)
-{
-    if (syscall(SYS_close_range, first, last, 0) == 0)
-        return 0;
-    if (errno != ENOSYS)
-        return -errno;
-    /* Linux before 5.9: one by one, up to what the limit could have let us open */
-    long max = sysconf(_SC_OPEN_MAX);
-    if (max < 0 || max > 1 << 20)
-        max = 1 << 20;
-    for (unsigned fd = first; fd < (unsigned) max && fd <= last; fd++)
-        (void) close((int) fd); /* most are not open */
-    return 0;
-}
-
-/* First out of the way of the target numbers, then into place: dup2 clears close-on-exec. */
-static int place_fds(const int stdio[3], const int *keep, size_t n_keep)
-{
-    int moved[3 + CSN_MAX_FDS];
-    int n = (int) (3 + n_keep);
-
-    for (int i = 0; i < n; i++) {
-        moved[i] = fcntl(i < 3 ? stdio[i] : keep[i - 3], F_DUPFD_CLOEXEC, n);
-        if (moved[i] < 0)
-            return -errno;
-    }
-    for (int i = 0; i < n; i++)
-        if (dup2(moved[i], i) < 0)
-            return -errno;
-    return csn_close_range((unsigned) n, ~0u);
-}
-
 int csn_spawn_prepared(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
                        size_t n_keep, int (*prepare)(void), pid_t *ret_pid, int *ret_pidfd)
 {
+    int fds[3 + CSN_MAX_FDS] = { stdio[0], stdio[1], stdio[2] };
     pid_t parent = getpid();
     int pidfd = -1;
 
     if (n_keep > CSN_MAX_FDS)
         return -E2BIG;
+    for (size_t i = 0; i < n_keep; i++)
+        fds[3 + i] = keep[i];
     pid_t pid = csn_clone(0, -1, &pidfd);
     if (pid < 0)
         return pid;
@@ -171,7 +143,7 @@ int csn_spawn_prepared(char *const argv[], char *const envp[], const int stdio[3
         sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL); /* ours are blocked for the signalfd */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent ||
-            place_fds(stdio, keep, n_keep) < 0 || (prepare && prepare() < 0))
+            csn_fds_place(fds, 3 + n_keep) < 0 || prepare() < 0)
             _exit(127);
         (void) execve(argv[0], argv, envp); /* returns only to fail */
         _exit(127);
@@ -184,5 +156,5 @@ int csn_spawn_prepared(char *const argv[], char *const envp[], const int stdio[3
 int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
                       size_t n_keep, pid_t *ret_pid, int *ret_pidfd)
 {
-    return csn_spawn_prepared(argv, envp, stdio, keep, n_keep, NULL, ret_pid, ret_pidfd);
+    return csn_spawn_prepared(argv, envp, stdio, keep, n_keep, csn_own_mounts, ret_pid, ret_pidfd);
 }

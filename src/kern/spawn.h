@@ -29,17 +29,16 @@ int csn_memfd_sealed(const char *name, const void *bytes, size_t len, int *ret_f
 /* 0 when `fd` is a memfd with the seals of csn_memfd_sealed(), -EPERM otherwise. */
 int csn_memfd_check_sealed(int fd);
 
-/* Closes every descriptor from `first` to `last` (inclusive, ~0u: all). No allocation. */
-int csn_close_range(unsigned first, unsigned last);
-
 /* Starts argv[0] (an absolute path) with descriptors 0, 1, 2 taken from `stdio` and `n_keep` more
- * from `keep`, which become 3, 4, …; everything else is closed. Fork and exec, so only for
- * single-threaded processes. The program is killed when the calling thread ends. */
+ * from `keep`, which become 3, 4, …; everything else is closed. It has mounts of its own
+ * (csn_own_mounts()). Fork and exec, so only for single-threaded processes. The program is killed
+ * when the calling thread ends. */
 int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
                       size_t n_keep, pid_t *ret_pid, int *ret_pidfd);
 
-/* The same; `prepare` (may be NULL) runs in the child as the last thing before exec, with the
- * descriptors in place, and keeps the program from starting when it returns -errno. */
+/* The same; `prepare` runs in the child as the last thing before exec, with the descriptors in
+ * place, and keeps the program from starting when it returns -errno. It takes the place of
+ * csn_own_mounts(): it calls that, or takes away the right to mount. */
 int csn_spawn_prepared(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
                        size_t n_keep, int (*prepare)(void), pid_t *ret_pid, int *ret_pidfd);
 

@@ -19,7 +19,11 @@
 
 enum { LATER_MS = 20 };
 
-/* Signals as at birth, a session of its own (a terminal's ^C is not for it), and nothing inherited but what it is given. */
+/* The keeper gets no mount namespace of its own, unlike other programs that we start (csn_program_start()): it attaches and
+ * detaches nothing in the host's. What it makes are descriptors of detached mounts, its child attaches them in the sandbox's
+ * namespace, and its filter has no mount call. It would hold on to what the host unmounts as long as the sandbox lives.
+ *
+ * Signals as at birth, a session of its own (a terminal's ^C is not for it), and nothing inherited but what it is given. */
 static int prepare(posix_spawn_file_actions_t *fa, posix_spawnattr_t *attr, int null_fd, int sock)
 {
     sigset_t all, none;

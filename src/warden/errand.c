@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "kern/spawn.h"
 #include "warden/warden.h"
 

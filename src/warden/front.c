@@ -22,6 +22,8 @@ enum { ARGS_MAX = 64 };
 static csn_front_user becomes; /* what the child below reads: `prepare` takes no argument */
 static pid_t warden_pid;
 
+/* It takes the host's mounts as they are: without a capability, and with no_new_privs, it can't change one. In a namespace
+ * of its own it would hold on to file systems that the host unmounts, for as long as the server runs. */
 static int become(void)
 {
     if (becomes.is_other &&
