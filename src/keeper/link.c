@@ -104,8 +104,15 @@ static int on_exited(csn_keeper *k, csn_msg *msg)
 
     csn_msg_fixed(msg, &exited, sizeof(exited));
     cmd = csn_command_find(k, exited.process, false);
-    if (!cmd || !cmd->is_started)
+    if (!cmd)
         return -EBADMSG;
+    if (!cmd->is_started) { /* its shepherd was killed between the start and the word of it */
+        reply_failed(cmd, &(csn_init_failed){ .process = exited.process,
+                                              .sys_errno = ECHILD,
+                                              .stage = CSN_STAGE_FORK });
+        csn_command_finish(cmd, CSN_ENDED_RUNNING, 0, 0);
+        return 0;
+    }
     cmd->state.user_us = clamp(exited.user_us, max_us);
     cmd->state.sys_us = clamp(exited.sys_us, max_us);
     cmd->state.peak_memory_bytes = clamp(exited.max_rss_bytes, max_memory);

@@ -155,7 +155,11 @@ static void be_hostile(const char *how)
         say(CSN_FRAME_INIT_READY, NULL, 0, NULL, 0);
     else if (strcmp(how, "liar") == 0)
         lie();
-    else if (strcmp(how, "false-pty") == 0) {
+    else if (strcmp(how, "silent") == 0) {
+        exited.process = hear_spawn();
+        say(CSN_FRAME_INIT_EXITED, &exited, sizeof(exited), NULL, 0);
+        lie();
+    } else if (strcmp(how, "false-pty") == 0) {
         csn_init_started started = { .process = hear_spawn() };
         int fd = open("/tmp/x", O_RDWR | O_CREAT, 0600);
         say(CSN_FRAME_INIT_STARTED, &started, sizeof(started), &fd, 1);
@@ -249,5 +253,20 @@ TEST(what_init_counts_is_clamped)
     CHECK(s.peak_memory_bytes <= b.plan.memory_bytes);
     CHECK(s.n_processes <= INT64_C(1) << 40);
     CHECK(s.exit_code >= -1 && s.exit_code <= 255);
+    stop_box(&b, -1, true);
+}
+
+/* A program that kills its shepherd in the very moment of its start. */
+TEST(an_end_without_a_start_fails_the_command_and_not_the_sandbox)
+{
+    static box b;
+
+    start_hostile(&b, make_state(), "silent");
+    expect(&b, CSN_FRAME_READY);
+    spawn_with(&b, "true", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
+    CHECK_INT(hear(&b), CSN_FRAME_ERROR);
+    spawn_with(&b, "true", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
+    started(&b);
+    (void) exited(&b);
     stop_box(&b, -1, true);
 }
