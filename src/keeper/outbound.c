@@ -42,8 +42,26 @@ static int refuse_private(csn_keeper *k)
     return end.by_signal ? -EIO : -end.status;
 }
 
+/* That no network can be had here is for the caller to know, in these words. */
+static int fail_slirp(csn_error *err, int r, const csn_slirp_end *why)
+{
+    const char *colon = why->said[0] ? ": " : "";
+
+    if (r == -ENETDOWN && why->end.by_signal)
+        return csn_fail(err, CSN_E_UNSUPPORTED, "network 'outbound': slirp4netns was killed by signal %d%s%s", why->end.status,
+                        colon, why->said);
+    if (r == -ENETDOWN)
+        return csn_fail(err, CSN_E_UNSUPPORTED, "network 'outbound': slirp4netns ended with status %d%s%s", why->end.status,
+                        colon, why->said);
+    if (r == -ETIMEDOUT)
+        return csn_fail(err, CSN_E_TIMEOUT, "network 'outbound': slirp4netns made no link within %d s%s%s",
+                        SLIRP_WAIT_MS / 1000, colon, why->said);
+    return csn_fail_sys(err, r, "start slirp4netns");
+}
+
 int csn_outbound_start(csn_keeper *k, csn_error *err)
 {
+    csn_slirp_end why = { .said = "" };
     csn_slirp slirp = { .netns_fd = k->netns_fd, .userns_fd = k->userns_fd };
     const char *missing, *remedy;
     int r;
@@ -53,9 +71,10 @@ int csn_outbound_start(csn_keeper *k, csn_error *err)
     if (csn_slirp_check(&missing, &remedy) < 0)
         return csn_fail(err, CSN_E_UNSUPPORTED, "network 'outbound' needs %s (%s)", missing, remedy);
     slirp.program = csn_slirp_find();
-    r = csn_slirp_start(&slirp, csn_deadline_in_ms(SLIRP_WAIT_MS), &k->slirp_pid, &k->slirp_pidfd);
+    r = csn_slirp_start(&slirp, csn_deadline_in_ms(SLIRP_WAIT_MS), &k->slirp_pid, &k->slirp_pidfd,
+                        &why);
     if (r < 0)
-        return csn_fail_sys(err, r, "start slirp4netns");
+        return fail_slirp(err, r, &why);
     r = refuse_private(k);
     return r < 0 ? csn_fail_sys(err, r, "refuse private addresses") : CSN_OK;
 }

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "pidfd.h"
+
 /* The current network namespace, by ioctl and rtnetlink. */
 
 typedef struct csn_net_addr {
@@ -41,10 +43,17 @@ typedef struct csn_slirp {
     int userns_fd;       /* its owner */
 } csn_slirp;
 
+/* How slirp4netns ended when its link did not come up, and the last line it said (maybe ""). */
+typedef struct csn_slirp_end {
+    csn_child_end end;
+    char said[160];
+} csn_slirp_end;
+
 /* Starts slirp4netns for the outbound policy and waits until its link is up, at most until
  * `deadline_ns` (CLOCK_MONOTONIC). The child dies with us. Its pidfd is the caller's to signal and
- * reap. On failure nothing remains. */
-int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid, int *ret_pidfd);
+ * reap. On failure nothing remains; -ENETDOWN: it ended, as *ret_end says. */
+int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid, int *ret_pidfd,
+                    csn_slirp_end *ret_end);
 
 /* Where slirp4netns is, NULL: nowhere we trust. */
 const char *csn_slirp_find(void);

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,7 +102,35 @@ static int confine(void)
     return r;
 }
 
-static int start(const csn_slirp *slirp, int ready_fd, pid_t *pid, int *pidfd)
+/* ---- what it says ---- */
+
+enum { SAID_MAX = 4096 };
+
+/* Its standard error. It is kept as long as the sandbox lives, so it takes no more than it has room for. */
+static int make_log(int *ret_fd)
+{
+    csn_auto(fd) int fd = memfd_create("slirp4netns", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0 || ftruncate(fd, SAID_MAX) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
+        return -errno;
+    *ret_fd = csn_take_fd(&fd);
+    return 0;
+}
+
+static void read_last_line(int log_fd, char *out, size_t out_size)
+{
+    char text[SAID_MAX + 1] = "";
+    ssize_t n = pread(log_fd, text, SAID_MAX, 0);
+    csn_str rest = csn_str_n(text, n < 0 ? 0 : strnlen(text, (size_t) n)), line, last = { NULL, 0 };
+
+    while (csn_str_split(&rest, '\n', &line))
+        if (csn_str_trim(line).len)
+            last = csn_str_trim(line);
+    last.len = last.len < out_size ? last.len : out_size - 1;
+    (void) csn_str_copy(out, out_size, last); /* cut to fit */
+}
+
+static int start(const csn_slirp *slirp, int ready_fd, int log_fd, pid_t *pid, int *pidfd)
 {
     bool is_root = geteuid() == 0;
     char program[256];
@@ -120,14 +149,15 @@ static int start(const csn_slirp *slirp, int ready_fd, pid_t *pid, int *pidfd)
     int r = csn_str_copy(program, sizeof(program), csn_str_of(slirp->program));
     if (r < 0)
         return r;
-    return csn_spawn_prepared(argv, envp, (int[]){ null, null, null },
+    return csn_spawn_prepared(argv, envp, (int[]){ null, null, log_fd },
                               (int[]){ ready_fd, slirp->netns_fd, slirp->userns_fd }, 3,
                               is_root ? csn_own_mounts : confine, pid, pidfd);
 }
 
-int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid, int *ret_pidfd)
+int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid, int *ret_pidfd,
+                    csn_slirp_end *ret_end)
 {
-    csn_auto(fd) int ready = -1, far = -1, pidfd = -1;
+    csn_auto(fd) int ready = -1, far = -1, pidfd = -1, log = -1;
     pid_t pid = 0;
     int p[2];
 
@@ -135,17 +165,23 @@ int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid,
         return -errno;
     ready = p[0];
     far = p[1];
-    int r = start(slirp, far, &pid, &pidfd);
+    int r = make_log(&log);
+    if (r == 0)
+        r = start(slirp, far, log, &pid, &pidfd);
     if (r < 0)
         return r;
     csn_close(&far);
     r = wait_ready(ready, deadline_ns);
-    if (r < 0) {
-        (void) csn_pidfd_signal(pidfd, SIGKILL); /* our child: it may only be gone already */
-        (void) csn_pidfd_reap(pidfd, false, NULL);
-        return r;
+    if (r == 0) {
+        *ret_pid = pid;
+        *ret_pidfd = csn_take_fd(&pidfd);
+        return 0;
     }
-    *ret_pid = pid;
-    *ret_pidfd = csn_take_fd(&pidfd);
-    return 0;
+    *ret_end = (csn_slirp_end){ .said = "" };
+    if (r != -ENETDOWN || csn_pidfd_reap_until(pidfd, deadline_ns, &ret_end->end) < 0) {
+        (void) csn_pidfd_signal(pidfd, SIGKILL); /* our child: it may only be gone already */
+        (void) csn_pidfd_reap(pidfd, false, &ret_end->end);
+    }
+    read_last_line(log, ret_end->said, sizeof(ret_end->said));
+    return r;
 }

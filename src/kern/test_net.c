@@ -181,6 +181,7 @@ TEST(the_link_comes_up_and_routes_decide_what_it_reaches)
     csn_idmap uid = { 1000, geteuid(), 1 }, gid = { 1000, getegid(), 1 };
     csn_slirp slirp = { .program = csn_slirp_find() };
     int go[2], listener, pidfd = -1, link = -1;
+    csn_slirp_end why;
     csn_child_end end;
     pid_t link_pid;
 
@@ -200,7 +201,7 @@ TEST(the_link_comes_up_and_routes_decide_what_it_reaches)
     slirp.netns_fd = ns_fd(pid, "net");
     slirp.userns_fd = ns_fd(pid, "user");
     int64_t t = csn_now_ns();
-    CHECK_INT(csn_slirp_start(&slirp, csn_deadline_in_ms(10000), &link_pid, &link), 0);
+    CHECK_INT(csn_slirp_start(&slirp, csn_deadline_in_ms(10000), &link_pid, &link, &why), 0);
     csn_test_note("link up after %lld ms", (long long) (csn_now_ns() - t) / 1000000);
     CHECK_INT(csn_write_all(go[1], "x", 1), 0);
     CHECK_INT(csn_pidfd_reap(pidfd, false, &end), 0);
@@ -209,13 +210,29 @@ TEST(the_link_comes_up_and_routes_decide_what_it_reaches)
     CHECK_INT(end.status, 0);
 }
 
-TEST(a_link_that_cannot_start_leaves_nothing)
+/* More than is kept is not kept, and does not hold it up. */
+#define TALKER \
+    "#!/bin/sh\necho first >&2\necho the tap device said no >&2\n" \
+    "head -c 100000 /dev/zero >&2 2>/dev/null\nexit 3\n"
+
+TEST(a_link_that_cannot_start_leaves_nothing_and_tells_why)
 {
+    char *script = csn_test_path("slirp");
     csn_slirp slirp = { "/bin/false", -1, -1 };
+    csn_slirp_end why;
     int link = -1;
     pid_t pid;
 
     slirp.netns_fd = slirp.userns_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    CHECK_INT(csn_slirp_start(&slirp, csn_deadline_in_ms(10000), &pid, &link), -ENETDOWN);
+    CHECK_INT(csn_slirp_start(&slirp, csn_deadline_in_ms(10000), &pid, &link, &why), -ENETDOWN);
+    CHECK_INT(why.end.status, 1);
+    CHECK_STR(why.said, "");
+    int fd = open(script, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    CHECK_INT(csn_write_all(fd, TALKER, strlen(TALKER)), 0);
+    csn_close(&fd);
+    slirp.program = script;
+    CHECK_INT(csn_slirp_start(&slirp, csn_deadline_in_ms(10000), &pid, &link, &why), -ENETDOWN);
+    CHECK_INT(why.end.status, 3);
+    CHECK_STR(why.said, "the tap device said no");
     CHECK_INT(csn_reap_any(NULL), -ECHILD);
 }
