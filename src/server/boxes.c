@@ -182,8 +182,8 @@ static void connect_and_tell(csn_cell *cell, csn_boxes_open_fn *done, void *user
     cell->n_pending++;
     int r = csn_warden_lend(cell->boxes->server->warden, cell->row.id, on_lent, cell);
     if (r < 0) {
-        (void) csn_fail(&err, CSN_E_SYSTEM, "the engine can't be asked");
-        on_lent(-1, CSN_E_SYSTEM, &err, cell);
+        r = csn_warden_cannot(r, &err);
+        on_lent(-1, r, &err, cell);
     }
 }
 

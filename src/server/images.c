@@ -62,9 +62,10 @@ void csn_boxes_look_at_images(csn_boxes *boxes, csn_images_done_fn *done, void *
     l->boxes = boxes;
     l->done = done;
     l->user = user;
-    if (csn_warden_images(boxes->server->warden, on_image, on_looked, l) < 0) {
-        (void) csn_fail(&err, CSN_E_SYSTEM, "the engine can't be asked");
-        on_looked(CSN_E_SYSTEM, &err, l);
+    int r = csn_warden_images(boxes->server->warden, on_image, on_looked, l);
+    if (r < 0) {
+        r = csn_warden_cannot(r, &err);
+        on_looked(r, &err, l);
     }
 }
 

@@ -59,12 +59,12 @@ static void finish(task *t, int result, const csn_error *err)
     free(t);
 }
 
-static void fail_ask(csn_warden_done_fn *on_done, task *t)
+static void fail_ask(int r, csn_warden_done_fn *on_done, task *t)
 {
     csn_error err = { 0 };
 
-    (void) csn_fail(&err, CSN_E_SYSTEM, "the engine can't be asked");
-    on_done(CSN_E_SYSTEM, &err, t);
+    r = csn_warden_cannot(r, &err);
+    on_done(r, &err, t);
 }
 
 /* ---- delete ---- */
@@ -111,8 +111,8 @@ void csn_cell_bury(csn_cell *cell)
     int r = csn_warden_delete(cell->boxes->server->warden, cell->row.id, on_deleted, cell);
     if (r < 0) {
         csn_error err = { 0 };
-        (void) csn_fail(&err, CSN_E_SYSTEM, "the engine can't be asked");
-        on_deleted(CSN_E_SYSTEM, &err, cell);
+        r = csn_warden_cannot(r, &err);
+        on_deleted(r, &err, cell);
     }
 }
 
@@ -279,7 +279,7 @@ void csn_cell_create(csn_cell *cell, csn_cell_done_fn *done, void *user)
     int r = csn_warden_create(cell->boxes->server->warden, &spec, on_created, t);
     (void) insert(cell); /* on_created looks at was_inserted */
     if (r < 0)
-        fail_ask(on_created, t);
+        fail_ask(r, on_created, t);
 }
 
 /* ---- start and stop ---- */
@@ -319,8 +319,9 @@ void csn_cell_start(csn_cell *cell, csn_cell_done_fn *done, void *user)
     free(cell->row.error_reason);
     cell->row.error_reason = NULL;
     csn_cell_set_state(cell, CSN_CELL_STARTING);
-    if (csn_warden_start(cell->boxes->server->warden, cell->row.id, on_started, t) < 0)
-        fail_ask(on_started, t);
+    int r = csn_warden_start(cell->boxes->server->warden, cell->row.id, on_started, t);
+    if (r < 0)
+        fail_ask(r, on_started, t);
 }
 
 static void on_stopped(int result, const csn_error *err, void *user)
@@ -364,9 +365,10 @@ void csn_cell_stop(csn_cell *cell, bool is_forced, csn_cell_done_fn *done, void 
     (void) csn_fail(&why, CSN_E_STATE, "sandbox is being stopped");
     csn_cell_set_state(cell, CSN_CELL_STOPPING);
     csn_cell_disconnect(cell, &why);
-    if (csn_warden_stop(cell->boxes->server->warden, cell->row.id, is_forced ? -1 : 0, on_stopped,
-                        t) < 0)
-        fail_ask(on_stopped, t);
+    int r = csn_warden_stop(cell->boxes->server->warden, cell->row.id, is_forced ? -1 : 0,
+                            on_stopped, t);
+    if (r < 0)
+        fail_ask(r, on_stopped, t);
 }
 
 /* There is no slower place to move files to: archived is a stopped sandbox that says so. */
@@ -405,7 +407,7 @@ void csn_cell_fork(csn_cell *source, csn_cell *fork, csn_cell_done_fn *done, voi
         csn_warden_fork(fork->boxes->server->warden, source->row.id, fork->row.id, on_forked, t);
     (void) insert(fork); /* on_created looks at was_inserted */
     if (r < 0)
-        fail_ask(on_forked, t);
+        fail_ask(r, on_forked, t);
 }
 
 static void on_snapshotted(int result, const csn_error *err, void *user)
@@ -424,9 +426,9 @@ void csn_cell_snapshot(csn_cell *cell, const char *image, csn_cell_done_fn *done
     if (!t)
         return;
     csn_cell_set_state(cell, CSN_CELL_SNAPSHOTTING);
-    if (csn_warden_snapshot(cell->boxes->server->warden, cell->row.id, image, on_snapshotted, t) <
-        0)
-        fail_ask(on_snapshotted, t);
+    int r = csn_warden_snapshot(cell->boxes->server->warden, cell->row.id, image, on_snapshotted, t);
+    if (r < 0)
+        fail_ask(r, on_snapshotted, t);
 }
 
 /* ---- resize ---- */
@@ -461,9 +463,10 @@ void csn_cell_resize(csn_cell *cell, int64_t cpu_milli, int64_t memory_bytes, in
     t->wanted.cpu_milli = cpu_milli;
     t->wanted.memory_bytes = memory_bytes;
     t->wanted.disk_bytes = disk_bytes;
-    if (csn_warden_resize(cell->boxes->server->warden, row->id,
-                          memory_bytes == row->memory_bytes ? 0 : memory_bytes,
-                          cpu_milli == row->cpu_milli ? 0 : cpu_milli,
-                          disk_bytes == row->disk_bytes ? 0 : disk_bytes, on_resized, t) < 0)
-        fail_ask(on_resized, t);
+    int r = csn_warden_resize(cell->boxes->server->warden, row->id,
+                              memory_bytes == row->memory_bytes ? 0 : memory_bytes,
+                              cpu_milli == row->cpu_milli ? 0 : cpu_milli,
+                              disk_bytes == row->disk_bytes ? 0 : disk_bytes, on_resized, t);
+    if (r < 0)
+        fail_ask(r, on_resized, t);
 }

@@ -192,8 +192,9 @@ void csn_boxes_reconcile(csn_boxes *boxes,
     rec->boxes = boxes;
     rec->done = done;
     rec->user = user;
-    if (csn_warden_list(boxes->server->warden, on_seen, on_listed, rec) < 0) {
-        (void) csn_fail(&err, CSN_E_SYSTEM, "the engine can't be asked");
-        end(rec, CSN_E_SYSTEM, &err);
+    int r = csn_warden_list(boxes->server->warden, on_seen, on_listed, rec);
+    if (r < 0) {
+        r = csn_warden_cannot(r, &err);
+        end(rec, r, &err);
     }
 }

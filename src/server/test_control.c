@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/loop.h"
 #include "csn_test.h"
 #include "server/rate.h"
 #include "server/table.h"
 #include "server/tries.h"
+#include "server/warden.h"
 
 TEST(a_table_finds_what_was_put_and_nothing_else)
 {
@@ -72,4 +76,31 @@ TEST(a_bucket_gives_what_it_holds)
     CHECK(csn_rate_take("org-b", 10));
     for (int i = 0; i < 1000; i++)
         CHECK(csn_rate_take("org-a", 0));
+}
+
+static void never(int result, const csn_error *err, void *user)
+{
+    (void) err;
+    (void) user;
+    FAIL("it was told twice: %d", result);
+}
+
+/* A request may come between the warden's death and ours: it is told to come again (503), not that something is broken. */
+TEST(a_warden_that_is_gone_is_no_internal_error)
+{
+    csn_error err = { 0 };
+    csn_warden *w = NULL;
+    csn_loop *loop = NULL;
+    int pair[2];
+
+    CHECK_INT(csn_loop_new(&loop), 0);
+    CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    CHECK_INT(csn_warden_open(loop, pair[0], NULL, NULL, &w), 0);
+    close(pair[1]);
+    int r = csn_warden_volume_create(w, "v", never, NULL);
+    CHECK_INT(r, CSN_E_LOST);
+    CHECK_INT(csn_warden_cannot(r, &err), CSN_E_CANCELLED);
+    CHECK_STR(err.message, "The server is shutting down");
+    w = csn_warden_free(w);
+    csn_loop_free(loop);
 }

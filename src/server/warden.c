@@ -324,6 +324,15 @@ static int ask(csn_warden *w, csn_ask *a, const call *like)
     return r;
 }
 
+int csn_warden_cannot(int r, csn_error *ret_err)
+{
+    if (r == CSN_E_LOST)
+        return csn_fail(ret_err, CSN_E_CANCELLED, "The server is shutting down");
+    if (r == CSN_E_BUSY || r == CSN_E_NO_MEMORY)
+        return csn_fail(ret_err, CSN_E_CANCELLED, "The server is busy: try again");
+    return csn_fail(ret_err, CSN_E_SYSTEM, "the engine can't be asked");
+}
+
 /* An ask with an id and another name, either of which may be NULL. */
 static int ask_names(csn_warden *w, csn_ask_verb verb, const char *id, const char *other,
                      const call *like)

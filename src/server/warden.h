@@ -67,6 +67,10 @@ int csn_warden_images(csn_warden *w, csn_warden_name_fn *seen, csn_warden_done_f
                       void *user);
 int csn_warden_image_delete(csn_warden *w, const char *name, csn_warden_done_fn *done, void *user);
 
+/* For whoever waits, when one of the above returned `r` below 0: no fault of the request, and where the warden is gone or
+ * busy one that passes (503). Returns the error's code. */
+int csn_warden_cannot(int r, csn_error *ret_err);
+
 /* Takes one end of the socket pair; `on_lost` when the warden is gone (the server ends then). */
 int csn_warden_open(csn_loop *loop, int fd, void (*on_lost)(void *user), void *user,
                     csn_warden **ret);

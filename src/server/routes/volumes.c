@@ -92,8 +92,8 @@ static void make(csn_req *req, making *m)
     }
     r = csn_warden_volume_create(m->server->warden, m->row.id, on_made, m);
     if (r < 0) {
-        err = (csn_error){ .code = CSN_E_SYSTEM, .message = "the engine can't be asked" };
-        on_made(CSN_E_SYSTEM, &err, m);
+        r = csn_warden_cannot(r, &err);
+        on_made(r, &err, m);
     }
 }
 
