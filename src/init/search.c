@@ -132,7 +132,7 @@ static int search_fd(struct search *s, int fd)
 
     s->line = 1;
     s->in_long = s->long_matches = 0;
-    for (;;) {
+    while (len < sizeof(piece)) { /* always: digest() makes room */
         ssize_t n = read(fd, piece + len, sizeof(piece) - len);
         if (n < 0)
             return errno == EINTR ? -EIO : 0; /* unreadable: passed over */
@@ -150,6 +150,7 @@ static int search_fd(struct search *s, int fd)
             return 0;
         len = (size_t) n;
     }
+    return -EIO;
 }
 
 static int search_file(struct search *s, int dirfd, const char *name, const char *path, int flags)
