@@ -72,12 +72,12 @@ static int is_only_command(const csn_slot *slot)
 static void stop_tree(csn_slot *slot)
 {
     const int at_once = is_only_command(slot);
-    size_t n_before = 0, n = 0;
+    size_t n_before = 0, n = 0, n_spared;
 
     if (at_once)
         (void) kill(-1, SIGSTOP); /* nobody there: fine */
     for (int i = 0; i < STOP_PASSES_MAX; i++) {
-        n = csn_tree_signal(slot, SIGSTOP, found);
+        n = csn_tree_signal(slot, SIGSTOP, found, &n_spared);
         if (i > 0 && is_subset(found, n, before, n_before))
             break;
         memcpy(before, found, n * sizeof(found[0]));
@@ -91,8 +91,9 @@ static void stop_tree(csn_slot *slot)
 
 static void kill_again(csn_slot *slot)
 {
-    size_t n = csn_tree_signal(slot, SIGKILL, found);
+    size_t n_spared, n = csn_tree_signal(slot, SIGKILL, found, &n_spared);
 
+    n += n_spared;
     slot->n_empty = n == 0 ? slot->n_empty + 1 : 0;
     if (slot->shepherd > 0 && slot->n_empty >= EMPTY_PASSES_MAX)
         (void) kill(slot->shepherd, SIGKILL); /* its end brings the report */
@@ -190,6 +191,7 @@ void csn_init_kill_request(const csn_init_kill *request)
 {
     csn_slot *slot = csn_slot_of_process(request->process);
     pid_t main_pid;
+    size_t n_spared;
 
     if (request->signal < 1 || request->signal > 64)
         return;
@@ -205,7 +207,7 @@ void csn_init_kill_request(const csn_init_kill *request)
         (void) kill(-1, request->signal); /* nobody there: fine */
     } else {
         if (request->whole_tree)
-            (void) csn_tree_signal(slot, request->signal, found);
+            (void) csn_tree_signal(slot, request->signal, found, &n_spared);
         main_pid = atomic_load(&slot->main_pid);
         if (main_pid > 0 && (!request->whole_tree || slot->is_alone)) /* a lone one stands where its shepherd would */
             (void) kill(main_pid, request->signal); /* gone meanwhile: fine */

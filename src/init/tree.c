@@ -15,7 +15,8 @@ enum {
     FORKS_PER_MS_EVER = 50,     /* nobody forks faster */
     CACHE_SIZE = 32768,         /* a power of 2 */
     CACHE_FULL = CACHE_SIZE / 2,
-    STEPS_MAX = 65536
+    STEPS_MAX = 65536,
+    SPARING_PASSES = 60 /* two seconds: no program takes longer to start */
 };
 
 enum { /* whose a process is; else the index of its slot */
@@ -180,22 +181,48 @@ int64_t csn_tasks_since(pid_t pid)
                        : (int64_t) last - pid + highest_pid() + 1 - FIRST_PID_AFTER_WRAP;
 }
 
-/* Before Linux 6.13 code can hide its parents (not dumpable, a session of its own, hidepid): then every end of a tree is
- * its end, too. */
-static int is_meant(int found_owner, int owner, int sig)
+/* Whom a look is for. */
+typedef struct csn_aim {
+    int owner, sig;
+    int takes_hidden, spares_hidden; /* neither: they are nobody's concern */
+    size_t n_spared;
+} csn_aim;
+
+/* Between its clone and its exec a program is as hidden as its shepherd, whose memory it has. */
+static int is_another_starting(const csn_slot *slot)
 {
-    return found_owner == owner ||
-           (found_owner == OWNER_HIDDEN && (sig == SIGSTOP || sig == SIGKILL));
+    for (size_t i = 0; i < csn_n_slots; i++)
+        if (&csn_slots[i] != slot && csn_slots[i].process != 0 && csn_slots[i].shepherd > 0 &&
+            atomic_load(&csn_slots[i].said) == CSN_SAID_NOTHING)
+            return 1;
+    return 0;
 }
 
-static size_t look_between(pid_t from, pid_t to, int owner, int sig, pid_t *found, size_t n)
+/* Before Linux 6.13 code can hide its parents (not dumpable, a session of its own, hidepid): then every end of a tree is
+ * its end, too. Whoever ends a tree looks again and again, so that can wait until no innocent is among the hidden. */
+static csn_aim aim_at(const csn_slot *slot, int sig)
+{
+    const int is_end = sig == SIGSTOP || sig == SIGKILL;
+    const int spares = is_end && slot->n_passes <= SPARING_PASSES && is_another_starting(slot);
+
+    return (csn_aim){ .owner = slot->shepherd > 0 ? (int) (slot - csn_slots) : OWNER_NOBODY,
+                  .sig = sig,
+                  .takes_hidden = is_end && !spares,
+                  .spares_hidden = spares };
+}
+
+static size_t look_between(pid_t from, pid_t to, csn_aim *aim, pid_t *found, size_t n)
 {
     for (pid_t pid = from; pid <= to && n < CSN_TREE_MAX; pid++) {
         if (kill(pid, 0) < 0 && errno == ESRCH)
             continue;
-        if (csn_slot_of_shepherd(pid) || !is_meant(owner_of(pid), owner, sig))
+        if (csn_slot_of_shepherd(pid))
             continue;
-        (void) kill(pid, sig); /* gone meanwhile: fine */
+        const int owner = owner_of(pid);
+        aim->n_spared += owner == OWNER_HIDDEN && aim->spares_hidden;
+        if (owner != aim->owner && !(owner == OWNER_HIDDEN && aim->takes_hidden))
+            continue;
+        (void) kill(pid, aim->sig); /* gone meanwhile: fine */
         found[n++] = pid;
     }
     return n;
@@ -203,20 +230,28 @@ static size_t look_between(pid_t from, pid_t to, int owner, int sig, pid_t *foun
 
 /* Numbers are given in a circle: descendants of a shepherd stand between it and the last one given, unless there was
  * time to go all the way round. */
-size_t csn_tree_signal(const csn_slot *slot, int sig, pid_t found[CSN_TREE_MAX])
+static size_t look(const csn_slot *slot, csn_aim *aim, pid_t *found)
 {
-    const int owner = slot->shepherd > 0 ? (int) (slot - csn_slots) : OWNER_NOBODY;
     const pid_t highest = highest_pid(), last = last_pid();
     const int64_t age_ms = csn_sys_now_ms() - slot->born_ms;
     size_t n;
 
-    remember_ours();
     if (last < 0 || (age_ms + 1) * FORKS_PER_MS_EVER >= highest)
-        return look_between(2, highest, owner, sig, found, 0);
-    if (owner == OWNER_NOBODY) /* older ones, too */
-        return look_between(2, last >= slot->first_pid ? last : highest, owner, sig, found, 0);
+        return look_between(2, highest, aim, found, 0);
+    if (aim->owner == OWNER_NOBODY) /* older ones, too */
+        return look_between(2, last >= slot->first_pid ? last : highest, aim, found, 0);
     if (last >= slot->first_pid)
-        return look_between(slot->first_pid, last, owner, sig, found, 0);
-    n = look_between(2, last, owner, sig, found, 0);
-    return look_between(slot->first_pid, highest, owner, sig, found, n);
+        return look_between(slot->first_pid, last, aim, found, 0);
+    n = look_between(2, last, aim, found, 0);
+    return look_between(slot->first_pid, highest, aim, found, n);
+}
+
+size_t csn_tree_signal(const csn_slot *slot, int sig, pid_t found[CSN_TREE_MAX], size_t *ret_n_spared)
+{
+    csn_aim aim = aim_at(slot, sig);
+
+    remember_ours();
+    size_t n = look(slot, &aim, found);
+    *ret_n_spared = aim.n_spared;
+    return n;
 }

@@ -14,8 +14,9 @@ enum { CSN_TREE_MAX = 8192 }; /* processes one look can hold; the rest is seen b
 
 /* All living descendants of the slot's shepherd, ascending; when it has none any more, all processes that belong to no
  * living shepherd. Each gets `sig` the moment it is found: in a fork bomb we have one share of the processor among
- * hundreds, and every process that is stopped gives us a larger one. Returns how many. */
-size_t csn_tree_signal(const csn_slot *slot, int sig, pid_t found[CSN_TREE_MAX]);
+ * hundreds, and every process that is stopped gives us a larger one. Returns how many. *ret_n_spared: those that may belong to
+ * it or to a command that is just starting, and got nothing yet. */
+size_t csn_tree_signal(const csn_slot *slot, int sig, pid_t found[CSN_TREE_MAX], size_t *ret_n_spared);
 
 /* Tasks created in this PID namespace after the one with this number. */
 int64_t csn_tasks_since(pid_t pid);

@@ -293,6 +293,22 @@ TEST(freeing_a_running_command_kills_it)
     FAIL("it still runs");
 }
 
+/* Until it executes, a program looks like one that hides whose it is (before Linux 6.13). */
+TEST(a_command_that_starts_while_another_is_killed_lives)
+{
+    csn_sandbox *box = an_ephemeral();
+    csn_process_options o = { .size = sizeof(o), .shell = "sleep 300" };
+
+    for (int i = 0; i < 25; i++) {
+        csn_process *p = NULL;
+        OK(csn_process_start(box, &o, &p, err));
+        csn_process_free(p);
+        const csn_run_result *r = sh(box, "echo alive");
+        CHECK_STR(ending(r), "exit 0");
+        CHECK_STR(r->out, "alive\n");
+    }
+}
+
 TEST(many_commands_run_at_once_in_one_sandbox)
 {
     csn_sandbox *box = an_ephemeral(.pids = 400);
