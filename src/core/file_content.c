@@ -59,14 +59,23 @@ int csn_file_get(csn_sandbox *sandbox, const char *path, size_t max_bytes, char 
     return CSN_OK;
 }
 
-static int copy_plain(int from, int to, int64_t *n)
+/* How much to take next: one byte more than may be, so that too much is noticed. 0: that has come. */
+static size_t next_piece(size_t piece, int64_t n, int64_t max)
+{
+    if (max <= 0 || max - n >= (int64_t) piece)
+        return piece;
+    return n > max ? 0 : (size_t) (max - n + 1);
+}
+
+static int copy_plain(int from, int to, int64_t max, int64_t *n)
 {
     csn_auto(mem) char *piece = csn_malloc(COPY_PIECE);
 
     if (!piece)
         return -ENOMEM;
     for (;;) {
-        ssize_t got = csn_read(from, piece, COPY_PIECE);
+        size_t size = next_piece(COPY_PIECE, *n, max);
+        ssize_t got = size ? csn_read(from, piece, size) : -ENOSPC;
         if (got <= 0)
             return (int) got;
         int r = csn_write_all(to, piece, (size_t) got);
@@ -76,26 +85,28 @@ static int copy_plain(int from, int to, int64_t *n)
     }
 }
 
-/* Within the kernel where it can: between files, then by a pipe's buffers, then by hand. */
-static int copy_bytes(int from, int to, int64_t *n)
+/* Within the kernel where it can: between files, then by a pipe's buffers, then by hand. -ENOSPC: more than `max` (above 0). */
+static int copy_bytes(int from, int to, int64_t max, int64_t *n)
 {
-    for (;;) {
-        ssize_t got = copy_file_range(from, NULL, to, NULL, COPY_PIECE * 16, 0);
+    size_t size;
+
+    while ((size = next_piece(COPY_PIECE * 16, *n, max)) > 0) {
+        ssize_t got = copy_file_range(from, NULL, to, NULL, size, 0);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
             break; /* 0 is also what some file systems say when they can't */
         *n += got;
     }
-    for (;;) {
-        ssize_t got = splice(from, NULL, to, NULL, COPY_PIECE, SPLICE_F_MOVE);
+    while ((size = next_piece(COPY_PIECE, *n, max)) > 0) {
+        ssize_t got = splice(from, NULL, to, NULL, size, SPLICE_F_MOVE);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
             break;
         *n += got;
     }
-    return copy_plain(from, to, n);
+    return copy_plain(from, to, max, n);
 }
 
 int csn_file_get_fd(csn_sandbox *sandbox, const char *path, int to_fd, int64_t *ret_n,
@@ -107,7 +118,7 @@ int csn_file_get_fd(csn_sandbox *sandbox, const char *path, int to_fd, int64_t *
 
     if (r < 0)
         return r;
-    r = copy_bytes(fd, to_fd, &n);
+    r = copy_bytes(fd, to_fd, 0, &n);
     if (r < 0)
         return csn_fail_sys(err, r, "copy '%.180s' out", path);
     if (ret_n)
@@ -123,12 +134,15 @@ typedef struct source {
     int fd; /* >= 0: instead of data */
 } source;
 
-static int write_source(const source *from, int to, int64_t *n)
+/* No more than the sandbox's disk may hold, also where nobody but the keeper counts, and that later. */
+static int write_source(const source *from, int to, int64_t disk_bytes, int64_t *n)
 {
     int r;
 
     if (from->fd >= 0)
-        return copy_bytes(from->fd, to, n);
+        return copy_bytes(from->fd, to, disk_bytes, n);
+    if (disk_bytes > 0 && from->len > (uint64_t) disk_bytes)
+        return -ENOSPC;
     r = csn_write_all(to, from->data, from->len);
     *n = (int64_t) from->len;
     return r;
@@ -223,7 +237,7 @@ static int put(csn_sandbox *sandbox, const char *path, const source *from, uint3
                       mode, &fd, &why);
     if (r < 0)
         return fail_open(err, &why, path);
-    r = write_source(from, fd, &n);
+    r = write_source(from, fd, sandbox->box->wish.disk_bytes, &n);
     csn_close(&fd);
     r = r < 0 ? fail_write(err, r, path) : csn_file_move(sandbox, temp.data, path, err);
     if (r < 0) {
