@@ -7,10 +7,21 @@
 #include "serve.h"
 
 /* A shell answers 128 + 9 for a child that was killed. */
+static bool looks_ended_by(int status, int sig)
+{
+    return (WIFSIGNALED(status) && WTERMSIG(status) == sig) ||
+           (WIFEXITED(status) && WEXITSTATUS(status) == 128 + sig);
+}
+
 static bool looks_killed(int status)
 {
-    return (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ||
-           (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL);
+    return looks_ended_by(status, SIGKILL);
+}
+
+/* A disk that is only counted has no end; but one file alone would have been more than all of it may be. */
+static bool met_file_limit(const csn_keeper *k, int status)
+{
+    return k->disk_rung == CSN_DISK_WATCH && k->plan.disk_bytes > 0 && looks_ended_by(status, SIGXFSZ);
 }
 
 /* Without a cgroup nobody counts refusals; but a command that failed while more processes than allowed are about failed
@@ -39,7 +50,7 @@ static csn_ending blame_limits(csn_command *cmd, int status)
         return CSN_ENDED_OOM;
     if (k->n_fork_denied > cmd->denied_at_start || is_overcrowded(k))
         return CSN_ENDED_PIDS_LIMIT;
-    if (csn_disk_is_full(k))
+    if (csn_disk_is_full(k) || met_file_limit(k, status))
         return CSN_ENDED_DISK_FULL;
     return CSN_ENDED_RUNNING;
 }

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/program.h"
 #include "kern/pidfd.h"
 #include "kern/spawn.h"
 
@@ -17,13 +18,16 @@ enum { ENTRIES_DEFAULT = 1000000 };
 static _Noreturn void measure(csn_keeper *k, int out)
 {
     uint64_t max = k->plan.disk_inodes > 0 ? (uint64_t) k->plan.disk_inodes * 2 : ENTRIES_DEFAULT;
+    const int fds[] = { k->userns_fd, k->disk_fd, out };
     csn_disk_usage usage;
 
-    /* Our capabilities are gone; over the sandbox's files its own user namespace gives them back. */
-    if (setns(k->userns_fd, CLONE_NEWUSER) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+    /* Nothing else stays: a keeper that dies is gone for its clients at once, and so is its lock. */
+    if (csn_fds_place(fds, CSN_COUNT(fds)) < 0)
         _exit(1);
-    if (csn_watch_disk(k->disk_fd, max, &usage) < 0 ||
-        csn_write_all(out, &usage, sizeof(usage)) < 0)
+    /* Our capabilities are gone; over the sandbox's files its own user namespace gives them back. */
+    if (setns(0, CLONE_NEWUSER) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        _exit(1);
+    if (csn_watch_disk(1, max, &usage) < 0 || csn_write_all(2, &usage, sizeof(usage)) < 0)
         _exit(1);
     _exit(0);
 }

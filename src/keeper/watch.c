@@ -23,12 +23,21 @@ enum {
     FULL_BYTES = 64 << 10,
 };
 
-static void kill_all(csn_keeper *k, csn_ending reason)
+/* Whoever began after the measurement did is not judged by it: the next one sees what he does. */
+static void kill_older(csn_keeper *k, int64_t began_ns, csn_ending reason)
 {
     if (k->n_running == 0)
         csn_link_kill(k, 0, SIGKILL, true); /* daemons of commands that are over */
-    csn_list_foreach (node, &k->commands)
-        csn_command_kill(csn_list_entry(node, csn_command, link), reason);
+    csn_list_foreach (node, &k->commands) {
+        csn_command *cmd = csn_list_entry(node, csn_command, link);
+        if (cmd->start_ns <= began_ns)
+            csn_command_kill(cmd, reason);
+    }
+}
+
+static void kill_all(csn_keeper *k, csn_ending reason)
+{
+    kill_older(k, INT64_MAX, reason);
 }
 
 /* --- processes and memory ----------------------------------------------------------------------------------------- */
@@ -130,7 +139,7 @@ static void on_surveyed(csn_keeper *k, const csn_disk_usage *usage, int64_t took
     /* Now and then a tree moves under our eyes; one that is never seen whole hides something. */
     k->n_partial_rounds = usage && !usage->is_partial ? 0 : k->n_partial_rounds + 1;
     if (is_over(k) || k->n_partial_rounds >= PARTIAL_ROUNDS)
-        kill_all(k, CSN_ENDED_DISK_FULL);
+        kill_older(k, csn_now_ns() - took_ns, CSN_ENDED_DISK_FULL);
     if (csn_is_empty(k))
         return; /* nobody who could write; the next command wakes us */
     if (next_ms < DISK_MIN_MS)
