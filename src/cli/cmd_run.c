@@ -127,8 +127,7 @@ static int run(const cli_command *cmd, int argc, char **argv)
         o.argv = (const char *const *) args.argv;
         return run_and_leave(&v, &box, &o, NULL);
     }
-    status = cli_script_open(csn_streq(v.box.user, "root") ? "/root" : "/home/daytona", args.argc,
-                             args.argv, &script);
+    status = cli_script_open(args.argc, args.argv, &script);
     if (status >= 0)
         return status;
     o.argv = script.argv.items;

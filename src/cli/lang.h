@@ -14,8 +14,10 @@ typedef struct cli_script {
 } cli_script;
 
 /* Opens FILE and decides how it is run: by suffix, else by its #! line or ELF head (base/script.h).
- * argv[0…argc-1] are FILE and its arguments. `home` is where it is put. -1, or the exit status after reporting. */
-int cli_script_open(const char *home, int argc, char **argv, cli_script *ret);
+ * argv[0…argc-1] are FILE and its arguments. It is put into the ordinary user's home directory, also
+ * for root: files are put in with that user's rights, who has no way into /root. -1, or the exit status
+ * after reporting. */
+int cli_script_open(int argc, char **argv, cli_script *ret);
 
 /* Copies it in. */
 int cli_script_put(csn_sandbox *box, cli_script *script, csn_error *err);

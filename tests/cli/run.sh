@@ -22,6 +22,15 @@ like "… is said" "$err" *"caisson: killed: the memory limit of 64 MiB was reac
 both caisson run --quiet --timeout 300ms -- sleep 60
 is "--quiet says nothing" "$err" ""
 
+# ---- root inside
+echo 'import os; print(os.getuid(), os.getcwd())' > who.py
+if caisson run -u root -- true 2>/dev/null; then
+    is "a file as root inside" "$(caisson run -u root who.py)" "0 /root"
+else
+    both caisson run -u root who.py
+    like "root inside wants ids" "$err" "caisson: root inside needs *"
+fi
+
 # ---- output
 both caisson run -- sh -c 'echo out; echo err >&2'
 is "stdout to stdout" "$out" out
