@@ -57,10 +57,8 @@ static int check_strict(csn_keeper *k, uint32_t have, csn_error *err)
 
 static int make_groups(csn_keeper *k, const csn_cgroup_limits *limits)
 {
-    int r = csn_cgroup_prepare(&k->host);
+    int r = csn_cgroup_create(&k->host, k->plan.id, limits, &k->cgroup);
 
-    if (r == 0)
-        r = csn_cgroup_create(&k->host, k->plan.id, limits, &k->cgroup);
     if (r == -EEXIST) { /* of a keeper that was killed: the lock is ours now */
         r = csn_cgroup_sweep(&k->host, k->plan.id);
         if (r == 0)

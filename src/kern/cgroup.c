@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "cgroup_impl.h"
 
-#define CREATE_TRIES 4
+#define CREATE_TRIES 100 /* each loss is somebody else's tidying between two of our calls */
 
 void csn_cgroup_init(csn_cgroup *cg)
 {
@@ -151,8 +151,11 @@ static int choose(const csn_cgroup_host *host, const char *id, uint32_t wanted, 
 static int try_create(const csn_cgroup_host *host, const char *id, uint32_t wanted,
                       const csn_cgroup_limits *limits, csn_cgroup *cg)
 {
-    int r = choose(host, id, wanted, true, cg);
+    int r = host->rung == CSN_CGROUP_V2 ? csn_cg_v2_prepare(&host->hierarchies[0]) : 0;
 
+    csn_cgroup_init(cg);
+    if (r == 0)
+        r = choose(host, id, wanted, true, cg);
     for (uint32_t i = 0; r == 0 && i < cg->n; i++) {
         r = make_group(cg, i, limits);
         if (r < 0) /* those behind it don't exist yet */

@@ -7,8 +7,11 @@
 #include <stdint.h>
 
 /* Theory of operation. The host is looked at once (csn_cgroup_probe) and the result is plain data
- * that may be kept or sent. A sandbox has one directory `caisson/<id>` below our own cgroup in each
- * hierarchy that limits it: one on v2, up to six on v1 and hybrid hosts. The top of a hierarchy has
+ * that may be kept or sent. A sandbox has one directory `caisson/<id>` in each hierarchy that limits
+ * it: one on v2, up to six on v1 and hybrid hosts. On v1 it is below our own cgroup. On v2 it is in
+ * the nearest group, from our own up, that its owner handed over (systemd marks those; without
+ * systemd: our own, if it is writable), else, for root, at the top, unless that would take it out of
+ * a memory or cpu limit that we are below. A group that is merely writable is not ours to divide. The top of a hierarchy has
  * mode 0555, `caisson` is ours: so a keeper that gave up its capabilities can still remove its
  * groups, and only those. Who wants to sweep after a crash must remember the host struct the group
  * was made with: the next engine may live in another cgroup. The child joins by itself: on v2 it is
@@ -36,6 +39,7 @@ enum csn_cgroup_rung {
 
 typedef struct csn_cgroup_hierarchy {
     uint32_t controllers;           /* CSN_CG_… that live in it and that we may use */
+    bool is_top;                    /* it is the hierarchy's root group */
     char path[CSN_CGROUP_PATH_MAX]; /* the directory our groups are made in, absolute */
 } csn_cgroup_hierarchy;
 
@@ -44,18 +48,13 @@ typedef struct csn_cgroup_host {
     uint32_t controllers; /* usable, over all hierarchies */
     uint32_t n_hierarchies;
     bool can_delegate; /* nothing writable here, but a systemd user instance can make us a scope:
-                        * start again below `systemd-run --user --scope -p Delegate=yes` */
+                        * start again below `systemd-run --user --scope` */
     csn_cgroup_hierarchy hierarchies[CSN_CG_N];
 } csn_cgroup_host;
 
 /* Finds out what is there: real tries, nothing remains. `rung` is NONE rather than an error when
  * nothing is usable; negative only when /proc can't be read. */
 int csn_cgroup_probe(csn_cgroup_host *ret_host);
-
-/* v2 allows no processes beside child groups that have controllers: moves every process of our own
- * cgroup into the leaf `caisson-engine` and turns the controllers on. Before
- * every create: nothing to do on v1, and next to nothing when it was done before. */
-int csn_cgroup_prepare(const csn_cgroup_host *host);
 
 typedef struct csn_cgroup_limits {
     uint32_t controllers; /* which to use; 0: CSN_CG_LIMITS. Missing ones: -ENOTSUP */
@@ -80,7 +79,8 @@ typedef struct csn_cgroup {
 /* All descriptors unset; what csn_cgroup_done() leaves behind. */
 void csn_cgroup_init(csn_cgroup *cg);
 
-/* Makes the groups and writes all limits but those of csn_cgroup_finish(): all or nothing. `id` is
+/* Makes the groups, and what they need above them (cgroup_divide.c), and writes all limits but those of
+ * csn_cgroup_finish(): all or nothing. `id` is
  * [a-z0-9-], at most 64. -EEXIST: there is such a group already. */
 int csn_cgroup_create(const csn_cgroup_host *host, const char *id, const csn_cgroup_limits *limits,
                       csn_cgroup *ret_cg);
@@ -144,8 +144,15 @@ int csn_cgroup_open(const csn_cgroup_host *host, const char *id, csn_cgroup *ret
 /* Kills and removes what is left of `id`. 0 also when there was nothing. */
 int csn_cgroup_sweep(const csn_cgroup_host *host, const char *id);
 
-/* Removes the directories `caisson` if no sandbox uses them; they are made again when needed. For an
- * engine that closes, and for tests. 0 also when they are in use. */
+/* Removes the directories `caisson` if no sandbox uses them, and on v2 takes back what was switched on
+ * for them: nobody's group is left changed. They are made again when needed. For an engine that
+ * closes, and for tests. At the top of a v1 hierarchy the directory stays: it is in nobody's way
+ * there, and making it anew costs every run a tenth. 0 also when they are in use, or not ours to
+ * remove. */
 int csn_cgroup_tidy(const csn_cgroup_host *host);
+
+/* The rule above for v2: `top` is where the hierarchy is mounted, `own` our group's directory. */
+bool csn_cgroup_v2_choose(const char *top, const char *own, bool is_root, bool has_systemd,
+                          csn_cgroup_hierarchy *ret_hierarchy);
 
 #endif

@@ -174,15 +174,29 @@ int csn_cgroup_sweep(const csn_cgroup_host *host, const char *id)
     return r;
 }
 
+/* EACCES: the top of a hierarchy, and we are not root. */
+static int tidy_one(int own, enum csn_cgroup_rung rung)
+{
+    csn_auto(fd) int parent = openat(own, CSN_CGROUP_PARENT, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    uint32_t bits = parent >= 0 && rung == CSN_CGROUP_V2 ? csn_cg_v2_remembered(parent) : 0;
+
+    if (unlinkat(own, CSN_CGROUP_PARENT, AT_REMOVEDIR) < 0)
+        return errno == ENOENT || errno == EBUSY || errno == ENOTEMPTY || errno == EACCES ? 0 : -errno;
+    if (rung == CSN_CGROUP_V2)
+        csn_cg_v2_restore(own, bits);
+    return 0;
+}
+
 int csn_cgroup_tidy(const csn_cgroup_host *host)
 {
     int first = 0;
 
     for (uint32_t i = 0; i < host->n_hierarchies && i < CSN_CG_N; i++) {
-        csn_auto(fd) int own = open(host->hierarchies[i].path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (own >= 0 && unlinkat(own, CSN_CGROUP_PARENT, AT_REMOVEDIR) < 0 && errno != ENOENT &&
-            errno != EBUSY && errno != ENOTEMPTY && first == 0)
-            first = -errno;
+        const csn_cgroup_hierarchy *h = &host->hierarchies[i];
+        bool stays = host->rung == CSN_CGROUP_V1 && h->is_top;
+        csn_auto(fd) int own = stays ? -1 : open(h->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int r = own < 0 ? 0 : tidy_one(own, host->rung);
+        first = first ? first : r;
     }
     return first;
 }

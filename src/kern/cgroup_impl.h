@@ -26,8 +26,16 @@ int csn_cg_v2_usage(int dir_fd, csn_cgroup_usage *usage);
 int csn_cg_v1_freeze(int dir_fd, bool freeze);
 int csn_cg_v2_freeze(int dir_fd, bool freeze);
 
-/* Moves every process of the group into its leaf `caisson-engine`. */
+/* cgroup_divide.c. Makes `caisson` in the group, with the controllers on for it and in it. v2 allows no processes beside
+ * child groups that have controllers: where the group has some, they move into its leaf `caisson-engine`. -ENOENT: somebody
+ * tidied meanwhile, try again. */
+int csn_cg_v2_prepare(const csn_cgroup_hierarchy *h);
 int csn_cg_v2_empty(int own);
+
+/* What was switched on for us, as it stands on the open `caisson`; and switched off again where nobody else uses it, with
+ * the processes back in their group. For when `caisson` is gone. */
+uint32_t csn_cg_v2_remembered(int parent);
+void csn_cg_v2_restore(int own, uint32_t bits);
 
 /* Signals the processes in the group (a batch of them; 0: only counts). The number found, or -errno. */
 int csn_cg_signal_all(int dir_fd, int sig);

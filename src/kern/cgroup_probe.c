@@ -112,7 +112,7 @@ static int own_path(const struct search *s, const struct found *f, char out[CSN_
     return -ENOENT;
 }
 
-/* The leaf that csn_cgroup_prepare() made is inside the group we divide. */
+/* The leaf of cgroup_divide.c is inside the group we divide. */
 static void strip_engine(char *path)
 {
     char *last = strrchr(path, '/');
@@ -174,32 +174,101 @@ static bool have_systemd(void)
     return access("/run/systemd/system", F_OK) == 0;
 }
 
-/* systemd marks what it has handed over; elsewhere it may undo what we do. */
-static bool is_delegated(const char *dir)
+/* ---- whose group it is ---- */
+
+/* systemd marks the groups it has handed over. */
+static bool is_marked(const char *dir)
 {
     char value[4];
 
-    if (geteuid() != 0 || !have_systemd())
-        return true; /* writable for a user means delegated; no systemd, no rules */
-    return getxattr(dir, "trusted.delegate", value, sizeof(value)) > 0 ||
-           getxattr(dir, "user.delegate", value, sizeof(value)) > 0;
+    return getxattr(dir, "user.delegate", value, sizeof(value)) > 0 ||
+           getxattr(dir, "trusted.delegate", value, sizeof(value)) > 0; /* for root only */
 }
 
-/* Our own group if it is ours to divide; else, for root, the top of the hierarchy, whose controllers
- * systemd has switched on. */
-static bool probe_v2(const struct search *s, const struct found *f, csn_cgroup_hierarchy *h)
+static bool may_divide(const char *dir)
 {
-    if (own_dir(s, f, h->path) == 0 && is_writable(h->path, "cgroup.subtree_control") &&
-        is_delegated(h->path)) {
-        h->controllers = v2_available(h->path, "cgroup.controllers");
-        return true;
-    }
-    memcpy(h->path, f->mount, sizeof(h->path));
-    if (geteuid() == 0 && !strcmp(f->root, "/") && is_writable(h->path, "cgroup.subtree_control")) {
-        h->controllers = v2_available(h->path, "cgroup.subtree_control");
-        return true;
+    return is_writable(dir, "cgroup.subtree_control") && is_writable(dir, "cgroup.procs");
+}
+
+/* From `dir` to its parent; false at `top`. */
+static bool go_up(char *dir, const char *top)
+{
+    char *slash = strrchr(dir, '/');
+
+    if (!strcmp(dir, top) || !slash || (size_t) (slash - dir) < strlen(top))
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+/* The nearest group from ours up that was handed over. That a user may write to his unit's group does not make it his: an
+ * out-of-memory kill anywhere below it counts as the unit's own, and systemd then ends the whole unit. His manager's group
+ * is one that was handed over. */
+static bool find_marked(const char *top, const char *own, char out[CSN_CGROUP_PATH_MAX])
+{
+    (void) csn_str_copy(out, CSN_CGROUP_PATH_MAX, csn_str_of(own)); /* as long as itself */
+    do {
+        if (is_marked(out) && may_divide(out))
+            return true;
+    } while (go_up(out, top));
+    return false;
+}
+
+/* Whether memory or processor time is limited in this group. */
+static bool has_limit(const char *dir)
+{
+    static const char *const files[] = { "memory.max", "memory.high", "cpu.max" };
+    char path[CSN_CGROUP_PATH_MAX + 32], text[64];
+
+    for (size_t i = 0; i < CSN_COUNT(files); i++) {
+        int n = snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+        n = n < 0 || (size_t) n >= sizeof(path) ? -1 : csn_small_read(AT_FDCWD, path, text, sizeof(text));
+        if (n > 0 && strncmp(text, "max", 3) != 0)
+            return true;
     }
     return false;
+}
+
+/* A group at the top would be outside of such a limit. */
+static bool is_below_limit(const char *top, const char *own)
+{
+    char dir[CSN_CGROUP_PATH_MAX];
+
+    (void) csn_str_copy(dir, sizeof(dir), csn_str_of(own)); /* as long as itself */
+    while (strcmp(dir, top) != 0) {
+        if (has_limit(dir))
+            return true;
+        if (!go_up(dir, top))
+            break;
+    }
+    return false;
+}
+
+bool csn_cgroup_v2_choose(const char *top, const char *own, bool is_root, bool has_systemd,
+                          csn_cgroup_hierarchy *h)
+{
+    bool is_found = has_systemd ? find_marked(top, own, h->path) : may_divide(own);
+
+    if (is_found && !has_systemd)
+        (void) csn_str_copy(h->path, sizeof(h->path), csn_str_of(own)); /* fits: as long as itself */
+    if (!is_found && is_root && may_divide(top) && !is_below_limit(top, own)) {
+        (void) csn_str_copy(h->path, sizeof(h->path), csn_str_of(top)); /* fits, likewise */
+        is_found = true;
+    }
+    if (is_found) {
+        h->controllers = v2_available(h->path, "cgroup.controllers");
+        h->is_top = !strcmp(h->path, top);
+    }
+    return is_found;
+}
+
+static bool probe_v2(const struct search *s, const struct found *f, csn_cgroup_hierarchy *h)
+{
+    char own[CSN_CGROUP_PATH_MAX];
+    bool is_whole = !strcmp(f->root, "/");
+
+    return own_dir(s, f, own) == 0 &&
+           csn_cgroup_v2_choose(f->mount, own, geteuid() == 0 && is_whole, have_systemd(), h);
 }
 
 static void use_v2(csn_cgroup_host *host, const csn_cgroup_hierarchy *h)
@@ -218,6 +287,7 @@ static void probe_v1(const struct search *s, csn_cgroup_host *host)
             !is_writable(h->path, "tasks"))
             continue;
         h->controllers = s->found[i].controllers;
+        h->is_top = !strcmp(h->path, s->found[i].mount) && !strcmp(s->found[i].root, "/");
         host->controllers |= h->controllers;
         host->n_hierarchies++;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,7 +35,6 @@ static csn_cgroup_host a_host(void)
         SKIP("kernel: no cgroup here that this user may divide");
     if ((host.controllers & CSN_CG_LIMITS) != CSN_CG_LIMITS)
         SKIP("kernel: not all of memory, pids and cpu are usable");
-    CHECK_INT(csn_cgroup_prepare(&host), 0);
     return host;
 }
 
@@ -50,6 +50,15 @@ static void sweep(void *user)
 {
     (void) csn_cgroup_sweep(user, an_id());
     (void) csn_cgroup_tidy(user);
+}
+
+/* The test's own copy is gone by then. */
+static void sweep_later(const csn_cgroup_host *host)
+{
+    static csn_cgroup_host kept;
+
+    kept = *host;
+    csn_test_defer(sweep, &kept);
 }
 
 static bool exists(const csn_cgroup_host *host, uint32_t i)
@@ -101,7 +110,7 @@ TEST(memory_beyond_the_limit_kills_and_is_counted)
     csn_cgroup cg;
     int pidfd;
 
-    csn_test_defer(sweep, &host);
+    sweep_later(&host);
     CHECK_INT(
         csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .memory_bytes = 32 * MIB }, &cg),
         0);
@@ -140,7 +149,7 @@ TEST(a_fork_bomb_ends_at_the_limit_and_all_of_it_can_be_killed)
     csn_cgroup cg;
     int pidfd;
 
-    csn_test_defer(sweep, &host);
+    sweep_later(&host);
     CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .n_processes = 8 }, &cg), 0);
     in_group(&cg, fork_many, &pidfd);
     CHECK_INT(csn_pidfd_reap(pidfd, false, &ending), 0);
@@ -174,7 +183,7 @@ TEST(hundreds_are_killed_in_little_time)
     csn_cgroup cg;
     int pidfd;
 
-    csn_test_defer(sweep, &host);
+    sweep_later(&host);
     CHECK_INT(csn_cgroup_create(&host, an_id(), &(csn_cgroup_limits){ .n_processes = 400 }, &cg),
               0);
     in_group(&cg, fork_300, &pidfd);
@@ -270,7 +279,7 @@ TEST(the_cpu_quota_holds)
 
     if (!(host.controllers & CSN_CG_CPUACCT))
         SKIP("kernel: no cpu accounting");
-    csn_test_defer(sweep, &host);
+    sweep_later(&host);
     CHECK_INT(csn_cgroup_create(&host, an_id(), &limits, &cg), 0);
     CHECK_INT(csn_cgroup_finish(&cg, &limits), 0);
     began = csn_now_ns();
@@ -304,7 +313,7 @@ TEST(only_harmless_devices_open_in_the_group)
 
     if (!(host.controllers & CSN_CG_DEVICES) || open_devices() != 3)
         SKIP("kernel: no devices controller, or no /dev/kmsg to try");
-    csn_test_defer(sweep, &host);
+    sweep_later(&host);
     CHECK_INT(csn_cgroup_create(&host, an_id(), &limits, &cg), 0);
     CHECK_INT(csn_cgroup_deny_devices(&cg), 0);
     in_group(&cg, open_devices, &pidfd);
@@ -338,8 +347,7 @@ TEST(on_v2_a_child_is_born_in_the_group_frozen_and_killed)
     csn_cgroup cg;
     int pidfd;
 
-    csn_test_defer(sweep, &host);
-    CHECK_INT(csn_cgroup_prepare(&host), 0);
+    sweep_later(&host);
     CHECK_INT(csn_cgroup_create(&host, an_id(),
                                 &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &cg),
               0);
@@ -359,7 +367,7 @@ TEST(on_v2_our_own_group_can_be_emptied)
     csn_cgroup own;
     int pidfd;
 
-    csn_test_defer(sweep, &host);
+    sweep_later(&host);
     CHECK_INT(csn_cgroup_create(&host, an_id(),
                                 &(csn_cgroup_limits){ .controllers = CSN_CG_FREEZER }, &own),
               0);
@@ -436,7 +444,7 @@ TEST(whatever_fails_while_creating_nothing_is_left)
     csn_cgroup cg;
     long k;
 
-    csn_test_defer(sweep, &host);
+    sweep_later(&host);
     for (k = 1; r != 0 && k < 1000; k++) {
         csn_fault_arm(k);
         r = csn_cgroup_create(&host, an_id(), &limits, &cg);
@@ -452,6 +460,101 @@ TEST(whatever_fails_while_creating_nothing_is_left)
 }
 #endif
 
+/* ---- whose group is divided: a tree of plain files looks like a v2 hierarchy to the one who chooses ---- */
+
+static const char *tree_path(const char *group, const char *file)
+{
+    return csn_test_path("top%s%s%s", group, *file ? "/" : "", file);
+}
+
+static void put(const char *group, const char *file, const char *text)
+{
+    int fd = open(tree_path(group, file), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+    CHECK(fd >= 0);
+    CHECK_INT(csn_write_all(fd, text, strlen(text)), 0);
+    csn_close(&fd);
+}
+
+static void make_group_dir(const char *group)
+{
+    CHECK(mkdir(tree_path(group, ""), 0755) == 0);
+    put(group, "cgroup.procs", "");
+    put(group, "cgroup.subtree_control", "memory pids\n");
+    put(group, "cgroup.controllers", "cpuset cpu io memory pids\n");
+    if (*group) {
+        put(group, "memory.max", "max\n");
+        put(group, "cpu.max", "max 100000\n");
+        put(group, "pids.max", "4915\n"); /* systemd's default for every unit */
+    }
+}
+
+/* A desktop: a terminal's scope below the user's manager, whose group was handed over. */
+#define MANAGER  "/user.slice/user-1000.slice/user@1000.service"
+#define TERMINAL MANAGER "/app.slice/vte-1.scope"
+#define SESSION  "/user.slice/user-1000.slice/session-2.scope"
+#define SERVICE  "/system.slice/x.service"
+
+static void make_tree(void)
+{
+    static const char *const groups[] = { "", "/user.slice", "/user.slice/user-1000.slice", MANAGER,
+                                          MANAGER "/app.slice", TERMINAL, SESSION, "/system.slice", SERVICE };
+
+    for (size_t i = 0; i < CSN_COUNT(groups); i++)
+        make_group_dir(groups[i]);
+}
+
+static void mark(const char *group)
+{
+    if (setxattr(tree_path(group, ""), "user.delegate", "1", 1, 0) < 0)
+        SKIP("kernel: no user attributes on the file system of TMPDIR");
+}
+
+/* The group that is divided, below the top; "none". */
+static const char *chosen(const char *own, bool is_root, bool has_systemd)
+{
+    static csn_cgroup_hierarchy h;
+    const char *top = csn_test_path("top");
+
+    if (!csn_cgroup_v2_choose(top, csn_test_path("top%s", own), is_root, has_systemd, &h))
+        return "none";
+    CHECK_INT(h.controllers & CSN_CG_LIMITS, CSN_CG_LIMITS); /* cpu is there, though nobody switched it on */
+    CHECK_INT(h.is_top, strlen(h.path) == strlen(top));
+    return h.path + strlen(top);
+}
+
+TEST(a_users_unit_is_divided_in_the_group_of_his_manager)
+{
+    make_tree();
+    mark(MANAGER);
+    CHECK_STR(chosen(TERMINAL, false, true), MANAGER);
+    CHECK_STR(chosen(MANAGER "/app.slice", false, true), MANAGER);
+    CHECK_STR(chosen(MANAGER, false, true), MANAGER);
+}
+
+TEST(a_group_that_is_only_writable_is_not_divided)
+{
+    make_tree();
+    CHECK_STR(chosen(TERMINAL, false, true), "none");
+    mark(MANAGER);
+    CHECK_STR(chosen(SESSION, false, true), "none"); /* the manager's group is no ancestor */
+    CHECK_STR(chosen(TERMINAL, false, false), TERMINAL); /* without systemd writable means ours */
+}
+
+TEST(root_divides_the_top_but_not_past_a_limit)
+{
+    make_tree();
+    CHECK_STR(chosen(SERVICE, true, true), "");
+    CHECK_STR(chosen(SERVICE, false, true), "none");
+    put("/system.slice", "memory.max", "41943040\n");
+    CHECK_STR(chosen(SERVICE, true, true), "none");
+    put("/system.slice", "memory.max", "max\n");
+    put(SERVICE, "cpu.max", "50000 100000\n");
+    CHECK_STR(chosen(SERVICE, true, true), "none");
+    mark(SERVICE);
+    CHECK_STR(chosen(SERVICE, true, true), SERVICE);
+}
+
 TEST(how_long_it_takes)
 {
     csn_cgroup_host host = a_host();
@@ -459,7 +562,7 @@ TEST(how_long_it_takes)
     int64_t probe = csn_now_ns(), create = 0, finish = 0, gone = 0;
     csn_cgroup cg;
 
-    csn_test_defer(sweep, &host);
+    sweep_later(&host);
     CHECK_INT(csn_cgroup_probe(&host), 0);
     probe = csn_now_ns() - probe;
     for (int i = 0; i < 50; i++) {

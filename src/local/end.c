@@ -98,6 +98,7 @@ static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_done_fn
         return CSN_E_NO_MEMORY;
     p->is_delete = is_delete;
     box->is_deleting |= is_delete;
+    csn_local_of(&box->base)->has_ended_some = true;
     if (box->child == 0 && box->pidfd < 0)
         box->pidfd = (int) syscall(SYS_pidfd_open, box->base.keeper_pid, 0);
     r = csn_conn_ask(&box->conn, &out, &p->req, on_end);

@@ -92,6 +92,7 @@ static int start_keeper(csn_local *local, csn_keeper *ret_keeper)
     csn_auto(fd) int theirs = -1;
     int pair[2], r;
 
+    local->has_ended_some = true; /* one day */
     if (local->null_fd < 0) {
         local->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (local->null_fd < 0)

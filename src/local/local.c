@@ -200,6 +200,7 @@ csn_backend *csn_local_free(csn_backend *backend)
     csn_close(&local->null_fd);
     csn_orphans_leave(local);
     free(local->frame_buffer);
+    csn_local_tidy_cgroups(local);
     free(local->state_dir);
     free(local->libexec);
     free(local);

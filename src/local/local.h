@@ -66,6 +66,7 @@ typedef struct csn_local {
     uint32_t n_spare_wanted; /* 0: one after the second create */
     uint32_t n_created;
     csn_keeper spares[CSN_SPARES_MAX];
+    bool has_ended_some; /* by us, or as our keepers: cgroups may be left empty */
     unsigned n_spares;
     csn_timer stock_timer;
     csn_standby standby;
@@ -156,6 +157,7 @@ int csn_box_kill_keeper(csn_local_box *box, csn_error *err);
 /* keeper.c */
 int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err);
 void csn_keeper_stock(csn_local *local); /* spares up to the wished number */
+void csn_local_tidy_cgroups(const csn_local *local); /* when the engine closes */
 void csn_keeper_stock_later(csn_local *local); /* a sandbox was made: soon */
 void csn_keeper_stock_now(csn_local *local);   /* one ends: in the next turn of the loop */
 void csn_keeper_start_first(csn_local *local); /* one, now; if it fails, the create will say why */

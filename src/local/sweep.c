@@ -62,9 +62,20 @@ static void sweep_cgroups(const char *id)
         (void) csn_cgroup_sweep(&host, id); /* what can't go now goes next time */
 }
 
+/* The keeper gave up the right to remove what is above its own group. */
+void csn_local_tidy_cgroups(const csn_local *local)
+{
+    csn_cgroup_host host;
+
+    if (local->has_ended_some && csn_cgroup_probe(&host) == 0 && host.rung != CSN_CGROUP_NONE)
+        (void) csn_cgroup_tidy(&host); /* in use: whoever ends the last one does it */
+}
+
 static int remove_files(csn_local *local, const csn_wish *wish, csn_error *err)
 {
     const char *id = wish->id;
+
+    local->has_ended_some = true;
     int boxes_fd = csn_place_of(local, wish)->boxes_fd, r = csn_tree_remove(boxes_fd, id);
 
     if (r == -EACCES || r == -EPERM) { /* files of ids we may not touch ourselves */

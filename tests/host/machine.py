@@ -52,6 +52,20 @@ def cgroups():
     return found
 
 
+def our_cgroups():
+    """Those that we are in, up to the top, and whatever is called after us: others' groups come and go by themselves."""
+    lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+    own = {line.split(":", 2)[2].rstrip("/") + "/" for line in lines}
+    roots = sorted(cgroup_roots(), key=len, reverse=True)
+    found = {}
+    for where, value in cgroups().items():
+        root = next(root for root in roots if where == root or where.startswith(root + "/"))
+        below = where[len(root):] + "/"
+        if "caisson" in below or any(path.startswith(below) for path in own):
+            found[where] = value
+    return found
+
+
 def sysctls():
     found = {}
     for where, _, names in os.walk("/proc/sys"):
@@ -130,13 +144,13 @@ def descendants(of):
     return found
 
 
-PARTS = {"mounts": mounts, "cgroups": cgroups, "sysctls": sysctls, "links": links, "shared memory": shared_memory,
+PARTS = {"mounts": mounts, "cgroups": our_cgroups, "all cgroups": cgroups, "sysctls": sysctls, "links": links, "shared memory": shared_memory,
          "leftovers": leftovers, "processes": lambda: descendants(os.getpid())}
 
 
 class Snapshot:
     def __init__(self, parts=None):
-        self.parts = {name: PARTS[name]() for name in parts or PARTS}
+        self.parts = {name: PARTS[name]() for name in parts or PARTS if parts or name != "all cgroups"}
 
     def changes(self, later):
         """Lines that say what is gone, new or different."""

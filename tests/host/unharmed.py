@@ -23,9 +23,9 @@ NOBODY = 65534
 PR_SET_CHILD_SUBREAPER = 36
 # While a sandbox lives, these differ; when it has ended they don't.
 ALIVE = ("mounts", "sysctls", "links")
-# What stays today, and is not excused for anything else: the empty group that all sandboxes share, and what a state directory
-# keeps in memory, which goes with the directory.
-STAYS = re.compile(r"^cgroups: (new|gone): \S*/caisson $|^shared memory: new: /dev/shm/caisson-")
+# What stays today, and is not excused for anything else: the empty group that all sandboxes share at the top of a hierarchy of
+# version 1, and what a state directory keeps in memory, which goes with the directory.
+STAYS = re.compile(r"^cgroups: (new|gone): \S*/(memory|pids|cpu[a-z,]*|freezer)/caisson $|^shared memory: new: /dev/shm/caisson-")
 
 SERVER = r"""
 export CAISSON_API_KEY=0123456789abcdef0123456789abcdef
