@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writable layers of a sandbox that persists. Those of ephemeral ones are a tmpfs, made by the child. */
+/* The writable layers of a sandbox on disk. Those in memory are a tmpfs, made by the child. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ int csn_disk_prepare(csn_keeper *k, csn_error *err)
 {
     int r;
 
-    if (k->plan.flags & CSN_PLAN_EPHEMERAL) {
+    if (csn_plan_is_in_memory(&k->plan)) {
         k->disk_rung = CSN_DISK_TMPFS;
         return CSN_OK;
     }

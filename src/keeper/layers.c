@@ -103,17 +103,17 @@ static int attach_stage(csn_inside *in)
 
 int csn_inside_stage(csn_inside *in)
 {
-    bool is_ephemeral = in->plan.flags & CSN_PLAN_EPHEMERAL;
-    uint64_t size = is_ephemeral && in->plan.disk_bytes > 0 ? (uint64_t) in->plan.disk_bytes : 0;
+    bool is_in_memory = csn_plan_is_in_memory(&in->plan);
+    uint64_t size = is_in_memory && in->plan.disk_bytes > 0 ? (uint64_t) in->plan.disk_bytes : 0;
     uint64_t inodes =
-        is_ephemeral && in->plan.disk_inodes > 0 ? (uint64_t) in->plan.disk_inodes : 0;
+        is_in_memory && in->plan.disk_inodes > 0 ? (uint64_t) in->plan.disk_inodes : 0;
     /* Our own directories and mount points count too. */
     int r =
         csn_mount_tmpfs(size, inodes ? inodes + CSN_TREES_MAX + 16 : 0, 0755, QUIET, &in->stage_fd);
 
     if (r == 0)
         r = attach_stage(in);
-    if (r == 0 && is_ephemeral)
+    if (r == 0 && is_in_memory)
         r = make_uppers(in);
     return r;
 }

@@ -41,7 +41,7 @@ static int open_dirs(csn_keeper *k, csn_error *err)
     k->state_fd = openat(AT_FDCWD, k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (k->state_fd < 0)
         return csn_fail_sys(err, -errno, "open the state directory '%s'", k->plan.state_dir);
-    k->place_fd = openat(k->state_fd, k->plan.flags & CSN_PLAN_EPHEMERAL ? "run" : ".",
+    k->place_fd = openat(k->state_fd, csn_plan_is_in_memory(&k->plan) ? "run" : ".",
                          O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (k->place_fd < 0)
         return csn_fail_sys(err, -errno, "open '%s/run'", k->plan.state_dir);

@@ -182,7 +182,7 @@ static int take_report(csn_keeper *k, csn_error *err)
     k->built_ns = report.built_ns;
     k->disk_at_built = report.disk_bytes;
     size_t at = 0;
-    if (k->plan.flags & CSN_PLAN_EPHEMERAL && at < n)
+    if (csn_plan_is_in_memory(&k->plan) && at < n)
         k->disk_fd = fds[at++];
     if (at < n)
         k->proc_fd = fds[at++];

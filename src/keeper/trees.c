@@ -18,7 +18,7 @@ uint32_t csn_trees_list(const csn_plan *plan, uint64_t layers_with_usr, csn_tree
             wants[n++] = (csn_tree_want){ CSN_TREE_ROOT, plan->n_layers };
         wants[n++] = (csn_tree_want){ CSN_TREE_USR, plan->n_layers };
     }
-    if (!(plan->flags & CSN_PLAN_EPHEMERAL))
+    if (!csn_plan_is_in_memory(plan))
         wants[n++] = (csn_tree_want){ CSN_TREE_DISK, 0 };
     for (uint32_t i = 0; i < plan->n_mounts; i++)
         wants[n++] = (csn_tree_want){ CSN_TREE_VOLUME, i };

@@ -2,7 +2,10 @@
 #include "overlay.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/xattr.h>
 
 #include "base/fd.h"
 #include "fsconf.h"
@@ -36,12 +39,14 @@ static int join_lower(const csn_overlay *overlay, char out[VALUE_MAX + 1])
     return 0;
 }
 
-/* Linux 6.8+ takes the layers one by one, so many long names fit. */
-static int set_lower(int fs, const csn_overlay *overlay)
+/* Linux 6.8+ takes the layers one by one, so many long names fit. Older kernels refuse that with EINVAL: here, or before 6.5
+ * not until the mount is made. */
+static int set_lower(int fs, const csn_overlay *overlay, bool *ret_is_joined)
 {
     char joined[VALUE_MAX + 1];
     int r = join_lower(overlay, joined);
 
+    *ret_is_joined = r == 0;
     if (r == 0)
         return csn_fs_set(fs, "lowerdir", joined);
     for (size_t i = 0; i < overlay->n_lower; i++) {
@@ -81,15 +86,31 @@ static int set_upper(int fs, const csn_overlay *overlay)
 int csn_mount_overlay(const csn_overlay *overlay, int *ret_fd)
 {
     csn_auto(fd) int fs = -1;
+    bool is_joined = false;
     int r = check(overlay);
 
     if (r == 0)
         r = csn_fs_begin("overlay", &fs);
     if (r == 0)
-        r = set_lower(fs, overlay);
+        r = set_lower(fs, overlay, &is_joined);
     if (r == 0 && overlay->upper)
         r = set_upper(fs, overlay);
     if (r == 0 && overlay->userxattr)
         r = csn_fs_flag(fs, "userxattr");
-    return r < 0 ? r : csn_fs_finish(fs, overlay->attr, ret_fd);
+    if (r < 0)
+        return r;
+    r = csn_fs_finish(fs, overlay->attr, ret_fd);
+    return r == -EINVAL && !is_joined ? -E2BIG : r;
+}
+
+/* A memfd is a file of a tmpfs that is always there. */
+bool csn_tmpfs_has_user_xattrs(void)
+{
+    csn_auto(fd) int fd = memfd_create("probe", MFD_CLOEXEC);
+
+#ifdef CSN_TEST_HOOKS
+    if (secure_getenv("CSN_NO_TMPFS_XATTRS"))
+        return false;
+#endif
+    return fd < 0 || fsetxattr(fd, "user.caisson", "1", 1, 0) == 0;
 }

@@ -23,4 +23,8 @@ typedef struct csn_overlay {
 /* *ret_fd: a detached mount, see csn_mount_attach(). */
 int csn_mount_overlay(const csn_overlay *overlay, int *ret_fd);
 
+/* Whether a tmpfs can be the upper layer of an overlay in a user namespace, which keeps its notes in user.* attributes
+ * (Linux 6.6+). Without them the removal of a directory that a lower layer has fails with EIO. */
+bool csn_tmpfs_has_user_xattrs(void);
+
 #endif

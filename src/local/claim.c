@@ -48,7 +48,7 @@ int csn_claim_box(csn_local *local, csn_wish *wish, int *ret_dir_fd, csn_error *
         int r = csn_id_hex(wish->id, 16);
         if (r == 0)
             r = try_box(csn_place_of(local, wish)->boxes_fd, wish->id, ret_dir_fd);
-        if (r == -ENOENT && wish->is_ephemeral)
+        if (r == -ENOENT && csn_is_in_memory(local, wish))
             r = csn_state_open_run(local); /* then another try */
         if (r < 0)
             return csn_fail_sys(err, r, "make a directory for the sandbox");
@@ -126,7 +126,7 @@ int csn_claim_name(csn_local *local, const char *name, const char *id, csn_error
 
 int csn_claim_range(csn_local *local, csn_wish *wish, csn_error *err)
 {
-    const uint32_t n_here = CSN_RANGES / CSN_PLACES, first = wish->is_ephemeral ? n_here : 0;
+    const uint32_t n_here = CSN_RANGES / CSN_PLACES, first = csn_is_in_memory(local, wish) ? n_here : 0;
     char name[16];
     int r = csn_fault_as("symlink", ENOSPC);
 

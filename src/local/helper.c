@@ -12,12 +12,13 @@
 
 enum { REMOVE_WAIT_MS = 120 * 1000 };
 
-static uint32_t flags_of(const csn_wish *wish)
+static uint32_t flags_of(const csn_local *local, const csn_wish *wish)
 {
     return (wish->is_detached ? CSN_PLAN_DETACHED : 0u) |
            (wish->phase == CSN_PHASE_STANDBY ? CSN_PLAN_PATIENT : 0u) |
            (wish->is_shared ? CSN_PLAN_SHARED : 0u) |
            (wish->is_ephemeral ? CSN_PLAN_EPHEMERAL : 0u) |
+           (wish->is_ephemeral && !csn_is_in_memory(local, wish) ? CSN_PLAN_ON_DISK : 0u) |
            (wish->is_root ? CSN_PLAN_ROOT_INSIDE : 0u) |
            (wish->allow_ptrace ? CSN_PLAN_PTRACE : 0u) |
            (wish->is_host_based ? CSN_PLAN_HOST_BASED : 0u) |
@@ -45,7 +46,7 @@ void csn_plan_of(const csn_local *local, const csn_wish *wish, uint32_t mode, cs
 {
     *ret_plan = (csn_plan){
         .mode = mode,
-        .flags = flags_of(wish),
+        .flags = flags_of(local, wish),
         .state_dir = local->state_dir,
         .id = wish->id,
         .name = wish->name,

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "kern/overlay.h"
 #include "local/helper.h"
 
 enum { CLOSE_WAIT_MS = 10 * 1000 };
@@ -199,8 +200,8 @@ csn_backend *csn_local_free(csn_backend *backend)
     csn_close(&local->state_fd);
     csn_close(&local->null_fd);
     csn_orphans_leave(local);
-    free(local->frame_buffer);
     csn_local_tidy_cgroups(local);
+    free(local->frame_buffer);
     free(local->state_dir);
     free(local->libexec);
     free(local);
@@ -283,6 +284,7 @@ int csn_local_new(csn_loop *loop, const csn_backend_ops *its_ops, csn_local **re
     for (size_t i = 0; i < CSN_PLACES; i++)
         local->places[i] = (csn_place){ .boxes_fd = -1, .ids_fd = -1 };
     local->is_root = geteuid() == 0;
+    local->has_memory_disks = csn_tmpfs_has_user_xattrs();
     csn_list_init(&local->boxes);
     csn_list_init(&local->helpers);
     csn_list_init(&local->files);

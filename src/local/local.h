@@ -62,11 +62,12 @@ typedef struct csn_local {
     int state_fd, names_fd, null_fd;
     csn_place places[CSN_PLACES];
     bool is_root;
+    bool has_memory_disks; /* a tmpfs can be the upper layer of an overlay */
     uint32_t optional_walls;
     uint32_t n_spare_wanted; /* 0: one after the second create */
     uint32_t n_created;
-    csn_keeper spares[CSN_SPARES_MAX];
     bool has_ended_some; /* by us, or as our keepers: cgroups may be left empty */
+    csn_keeper spares[CSN_SPARES_MAX];
     unsigned n_spares;
     csn_timer stock_timer;
     csn_standby standby;
@@ -109,9 +110,16 @@ static inline csn_local_box *csn_local_box_of(csn_box *box)
     return csn_container_of(box, csn_local_box, base);
 }
 
+/* Its files are a tmpfs: also where that can't note which directories were removed, when nothing else holds a strict limit. */
+static inline bool csn_is_in_memory(const csn_local *local, const csn_wish *wish)
+{
+    return wish->is_ephemeral &&
+           (local->has_memory_disks || (wish->strict & CSN_LIMIT_DISK && !local->is_root));
+}
+
 static inline csn_place *csn_place_of(csn_local *local, const csn_wish *wish)
 {
-    return &local->places[wish->is_ephemeral ? CSN_PLACE_RUN : CSN_PLACE_DISK];
+    return &local->places[csn_is_in_memory(local, wish) ? CSN_PLACE_RUN : CSN_PLACE_DISK];
 }
 
 /* local.c */
@@ -149,6 +157,7 @@ bool csn_box_has_keeper(int dir_fd);
 /* Removes everything of a box without a keeper; its directory must be locked by the caller. */
 int csn_box_remove(csn_local *local, const csn_wish *wish, int dir_fd, csn_error *err);
 int csn_local_sweep(csn_local *local, bool is_thorough, uint32_t *ret_n, csn_error *err);
+void csn_local_tidy_cgroups(const csn_local *local); /* when the engine closes */
 
 /* foreign.c. The second wants the directory's lock. */
 pid_t csn_box_keeper_pid(int dir_fd); /* 0: none, or out of sight */
@@ -157,7 +166,6 @@ int csn_box_kill_keeper(csn_local_box *box, csn_error *err);
 /* keeper.c */
 int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err);
 void csn_keeper_stock(csn_local *local); /* spares up to the wished number */
-void csn_local_tidy_cgroups(const csn_local *local); /* when the engine closes */
 void csn_keeper_stock_later(csn_local *local); /* a sandbox was made: soon */
 void csn_keeper_stock_now(csn_local *local);   /* one ends: in the next turn of the loop */
 void csn_keeper_start_first(csn_local *local); /* one, now; if it fails, the create will say why */

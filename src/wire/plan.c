@@ -116,7 +116,7 @@ static bool is_valid(const csn_plan *plan)
 {
     const uint32_t known_flags = CSN_PLAN_DETACHED | CSN_PLAN_EPHEMERAL | CSN_PLAN_ROOT_INSIDE |
                                  CSN_PLAN_PTRACE | CSN_PLAN_HOST_BASED | CSN_PLAN_OUTBOUND |
-                                 CSN_PLAN_SHARED | CSN_PLAN_PATIENT;
+                                 CSN_PLAN_SHARED | CSN_PLAN_PATIENT | CSN_PLAN_ON_DISK;
 
     if (plan->mode < CSN_PLAN_RUN || plan->mode > CSN_PLAN_REMOVE || (plan->flags & ~known_flags))
         return false;

@@ -4,6 +4,7 @@
 
 /* What a keeper is to build, as data. The client packs it, the keeper unpacks it; strings point into the message. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "wire/pack.h"
@@ -25,7 +26,8 @@ enum { /* csn_plan.flags */
                                * a host-<stamp> (src/image/hostbase.h), so that / needs no other base */
     CSN_PLAN_OUTBOUND = 32,
     CSN_PLAN_SHARED = 64, /* attached, and yet with a door for other clients */
-    CSN_PLAN_PATIENT = 128 /* nobody waits yet: begin a little later, or with the next frame */
+    CSN_PLAN_PATIENT = 128, /* nobody waits yet: begin a little later, or with the next frame */
+    CSN_PLAN_ON_DISK = 256  /* ephemeral, but its files lie in boxes/<id>/disk: this kernel's tmpfs can't be an upper layer */
 };
 
 typedef struct csn_plan_mount {
@@ -56,6 +58,12 @@ typedef struct csn_plan {
     uint32_t walls_off;      /* test builds only */
     int64_t fault_at; /* test builds only: the k-th fault point of the start fails; beyond 1000: the child's k-1000th; 0: none */
 } csn_plan;
+
+/* Its writable files are a tmpfs, and it lives in run/ of the state directory. */
+static inline bool csn_plan_is_in_memory(const csn_plan *plan)
+{
+    return (plan->flags & (CSN_PLAN_EPHEMERAL | CSN_PLAN_ON_DISK)) == CSN_PLAN_EPHEMERAL;
+}
 
 void csn_plan_pack(csn_pack *p, const csn_plan *plan);
 /* 0 or -EBADMSG; checks every count, every name and that absolute paths are absolute. */

@@ -380,19 +380,27 @@ TEST(a_state_directory_open_to_others_is_refused)
     FAILS(csn_engine_open(&o, &e, err), CSN_E_UNSUPPORTED);
 }
 
+static bool has_five_megabytes(void *user)
+{
+    csn_usage usage;
+
+    OK(csn_sandbox_usage(user, &usage, err));
+    return usage.disk_bytes >= 5000000;
+}
+
 TEST(usage_and_the_sandboxs_own_receipt_are_told)
 {
     csn_sandbox *box = an_ephemeral();
     csn_receipt receipt;
-    csn_usage usage;
 
     CHECK_STR(ending(sh(box, "head -c 5000000 /dev/zero > f")), "exit 0");
     OK(csn_sandbox_receipt(box, &receipt, err));
     CHECK_INT(receipt.ended, CSN_ENDED_RUNNING);
     CHECK(receipt.wall_us > 0);
     CHECK_INT(receipt.pids_limit, 512);
-    OK(csn_sandbox_usage(box, &usage, err));
-    CHECK(usage.disk_bytes >= 5000000);
+    if (receipt.disk_rung == CSN_DISK_WATCH)
+        CHECK(until(has_five_megabytes, box)); /* it is counted now and then */
+    CHECK(has_five_megabytes(box));
 }
 
 static void count_check(const csn_check *check, void *user)
@@ -541,7 +549,8 @@ TEST(a_command_may_come_before_its_sandbox_stands)
 
     CHECK_STR(ending(result), "exit 0");
     CHECK_STR(result->out, "first\n");
-    CHECK(result->receipt.bytes_written >= 1000000 && result->receipt.bytes_written < 2000000);
+    if (result->receipt.disk_rung != CSN_DISK_WATCH) /* there a count comes later */
+        CHECK(result->receipt.bytes_written >= 1000000 && result->receipt.bytes_written < 2000000);
     CHECK_STR(ending(sh(box, "test -s f")), "exit 0");
     OK(csn_sandbox_receipt(box, &whole, err));
     CHECK_INT(result->receipt.walls, whole.walls);

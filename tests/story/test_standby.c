@@ -73,7 +73,7 @@ static bool is_one_there(void *user)
     csn_error err;
 
     (void) csn_engine_dispatch(the_engine(), 10, &err);
-    return count_entries("run/boxes") == 1;
+    return count_entries("boxes") == 1;
 }
 
 /* Our only child, once those of the sandboxes before it have exited. */
