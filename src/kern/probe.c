@@ -38,10 +38,12 @@ enum weight {
     OPTIONAL, /* MISSING: one feature less */
 };
 
+enum { NOT_FOR_US = 1 }; /* nothing that this user's sandboxes are made of: left out */
+
 struct check {
     const char *name;
     enum weight weight;
-    int (*run)(csn_probe_item *item); /* 0 or -errno; may fill detail and remedy */
+    int (*run)(csn_probe_item *item); /* 0, -errno or NOT_FOR_US; may fill detail and remedy */
     const char *remedy;
 };
 
@@ -205,23 +207,22 @@ static int check_pivot(csn_probe_item *item)
     return try_in(CSN_CLONE_NEWUSER | CSN_CLONE_NEWNS, pivot);
 }
 
-static int idmap_tmpfs(void)
+/* The tree that sandboxes on the host's image take: each file system learns it in a kernel of its own, tmpfs in 6.3. */
+static int idmap_usr(void)
 {
     csn_idmap map = { 0, RANGE_BASE, 65536 };
-    int root = -1, tree = -1, userns = -1;
-    int r = csn_userns_make(&map, 1, &map, 1, &userns); /* before "/" is covered, see mount.h */
+    int tree = -1, userns = -1;
+    int r = csn_userns_make(&map, 1, &map, 1, &userns);
 
     if (r == 0)
-        r = stage_root(&root);
-    if (r == 0)
-        r = csn_tree_clone(root, "", false, &tree);
+        r = csn_tree_clone(AT_FDCWD, "/usr", false, &tree);
     return r < 0 ? r : csn_tree_idmap(tree, userns);
 }
 
 static int check_idmap(csn_probe_item *item)
 {
     (void) item;
-    return try_in(CSN_CLONE_NEWNS, idmap_tmpfs);
+    return try_in(CSN_CLONE_NEWNS, idmap_usr);
 }
 
 /* ---- confinement ---- */
@@ -232,10 +233,9 @@ static int check_landlock(csn_probe_item *item)
 
     if (abi < 0)
         return abi;
+    /* namespaces are the first wall for both, so that sandboxes start with all walls */
     (void) snprintf(item->detail, sizeof(item->detail), "ABI %d%s", abi,
-                    abi < 6 ? ", without scopes for signals and abstract sockets" : "");
-    if (abi < 6)
-        item->state = CSN_PROBE_LIMITED;
+                    abi < 6 ? ", no second wall for signals and abstract sockets (Linux 6.12)" : "");
     return 0;
 }
 
@@ -315,6 +315,9 @@ static int check_subids(csn_probe_item *item)
 {
     const char *user = getenv("USER");
     uint32_t start = 0, count = 0;
+
+    if (geteuid() == 0)
+        return NOT_FOR_US; /* takes ranges as it likes */
     int r = csn_userns_have_helpers() ? 0 : -ENOENT;
 
     if (r == 0)
@@ -338,9 +341,7 @@ static int try_group(const csn_cgroup_host *host)
                                  .memory_bytes = 64 << 20,
                                  .n_processes = 16,
                                  .cpu_milli = 1000 };
-    int r = csn_cgroup_prepare(host);
-    if (r == 0)
-        r = csn_cgroup_create(host, id, &limits, &cg);
+    int r = csn_cgroup_create(host, id, &limits, &cg);
     if (r < 0)
         return r;
     r = csn_cgroup_finish(&cg, &limits);
@@ -360,7 +361,7 @@ static int check_cgroup(csn_probe_item *item)
     if (host.rung == CSN_CGROUP_NONE) {
         (void) snprintf(item->detail, sizeof(item->detail), "none: rlimits, watching, whole processors");
         if (host.can_delegate)
-            item->remedy = "systemd-run --user --scope -p Delegate=yes caisson …";
+            item->remedy = "systemd-run --user --scope caisson …";
         return -EACCES;
     }
     (void) snprintf(
@@ -431,20 +432,21 @@ int csn_probe_run(csn_probe_item *items, size_t max, size_t *ret_n)
     static const char *const kinds[] = { [WALL] = "wall", [LIMIT] = "limit", [OPTIONAL] = "extra" };
     size_t n = 0;
 
-    for (; n < CSN_COUNT(checks) && n < max; n++) {
+    for (const struct check *c = checks; c < checks + CSN_COUNT(checks) && n < max; c++) {
         csn_probe_item *item = &items[n];
-        *item = (csn_probe_item){ .name = checks[n].name,
-                                  .kind = kinds[checks[n].weight],
-                                  .state = CSN_PROBE_OK };
-        int r = checks[n].run(item);
+        *item = (csn_probe_item){ .name = c->name, .kind = kinds[c->weight], .state = CSN_PROBE_OK };
+        int r = c->run(item);
+        if (r == NOT_FOR_US)
+            continue;
         if (r < 0) {
-            item->state = state_of(checks[n].weight);
+            item->state = state_of(c->weight);
             item->error = -r;
         }
         if (item->state == CSN_PROBE_OK)
             item->remedy = NULL;
         else if (!item->remedy)
-            item->remedy = checks[n].remedy;
+            item->remedy = c->remedy;
+        n++;
     }
     *ret_n = n;
     return 0;
