@@ -114,11 +114,16 @@ int csn_caps_get(csn_caps *ret_caps)
     return 0;
 }
 
-bool csn_caps_have(int cap)
+uint64_t csn_caps_effective(void)
 {
     uint64_t effective = 0, permitted = 0, inheritable = 0;
 
-    return get_caps(&effective, &permitted, &inheritable) == 0 && (effective >> cap & 1);
+    return get_caps(&effective, &permitted, &inheritable) < 0 ? 0 : effective;
+}
+
+bool csn_caps_have(int cap)
+{
+    return csn_caps_effective() >> cap & 1;
 }
 
 int csn_no_new_privs(void)

@@ -32,6 +32,9 @@ int csn_caps_limit(uint64_t mask);
 
 int csn_caps_get(csn_caps *ret_caps);
 
+/* The effective set; 0 when it can't be read. */
+uint64_t csn_caps_effective(void);
+
 /* True when `cap` (CAP_…) is effective. */
 bool csn_caps_have(int cap);
 
