@@ -48,6 +48,16 @@ static int find_libexec(csn_buf *out)
     return -ENOENT;
 }
 
+/* As for the engine's own directory: the root of a user namespace may not. */
+static bool may_write(const char *place, const char *parent)
+{
+    int r = access(place, W_OK);
+
+    if (r < 0 && errno == ENOENT)
+        r = access(parent, W_OK);
+    return r == 0 || errno != EACCES;
+}
+
 static int put_state(csn_buf *out, const char *state)
 {
     const char *env = getenv("CAISSON_SERVER_STATE"), *xdg = getenv("XDG_STATE_HOME");
@@ -64,7 +74,7 @@ static int put_state(csn_buf *out, const char *state)
         csn_buf_printf(out, "%s/%s", cwd, state);
     } else if (state) {
         csn_buf_puts(out, state);
-    } else if (geteuid() == 0) {
+    } else if (geteuid() == 0 && may_write("/var/lib/caisson-server", "/var/lib")) {
         csn_buf_puts(out, "/var/lib/caisson-server");
     } else if (xdg && xdg[0] == '/') {
         csn_buf_printf(out, "%s/caisson-server", xdg);

@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "hostetc.h"
 #include "image.h"
+#include "kern/way.h"
 #include "tree.h"
 
 /* Theory of operation. A host-based sandbox sees the machine's /usr and, for all else, a small tree made here: some
@@ -129,10 +130,10 @@ static const struct file {
       USER_ID },
 };
 
-/* Without privilege all files stay the caller's, which is who uid 1000 is then. */
+/* Without privilege all files are the same user's, who is uid 1000 inside: give_all() */
 static int give(int dirfd, const char *path, uid_t owner)
 {
-    if (geteuid() != 0)
+    if (csn_way_find() != CSN_WAY_PRIVILEGED)
         return 0;
     return fchownat(dirfd, path, owner, (gid_t) owner, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
@@ -205,6 +206,16 @@ static int write_files(int root_fd)
     return r < 0 ? r : write_file(root_fd, "opt/caisson/bin/ts-node", ts_node_text, 0, 0755);
 }
 
+/* A root that is not the machine's makes them for another user. */
+static int give_all(int root_fd)
+{
+    csn_owner owner = { .is_other = false };
+
+    if (csn_way_find() == CSN_WAY_PRIVILEGED || csn_way_owner(&owner))
+        return 0;
+    return owner.is_other ? csn_tree_give(root_fd, ".", owner.uid, owner.gid) : 0;
+}
+
 static const struct step {
     const char *name;
     int (*run)(int root_fd);
@@ -213,13 +224,18 @@ static const struct step {
     { "make links", make_links },
     { "copy the machine's files", csn_hostetc_copy },
     { "write files", write_files }, /* after the copies, which win */
+    { "give them to the sandboxes' user", give_all },
 };
 
 static int fill(int tmp_fd, csn_error *err)
 {
     csn_auto(fd) int root_fd = -1;
+    csn_owner owner;
+    const char *why_not = csn_way_find() == CSN_WAY_PRIVILEGED ? NULL : csn_way_owner(&owner);
     int r = 0;
 
+    if (why_not)
+        return csn_fail(err, CSN_E_UNSUPPORTED, "%s", why_not);
     root_fd = csn_tree_open_dir(tmp_fd, "root", 0755);
     if (root_fd < 0)
         return csn_fail_sys(err, root_fd, "make the base of image 'host'");
@@ -262,9 +278,20 @@ static int make_layer(int layers_fd, const char *layer, csn_error *err)
     return r;
 }
 
+/* One directory may serve the machine's root and, in a container, one that is not: the files of each are others'. */
+static uint64_t way_stamp(void)
+{
+    csn_owner owner;
+
+    if (geteuid() != 0 || csn_way_find() == CSN_WAY_PRIVILEGED || csn_way_owner(&owner))
+        return 0;
+    return (uint64_t) owner.uid + 1;
+}
+
 void csn_hostbase_name(char ret_layer[65])
 {
-    (void) snprintf(ret_layer, 65, "host-%016" PRIx64, csn_hostetc_stamp()); /* fits */
+    (void) snprintf(ret_layer, 65, "host-%016" PRIx64,
+                    csn_hostetc_stamp() ^ way_stamp()); /* fits */
 }
 
 int csn_hostbase_prepare(int state_fd, char ret_layer[65], csn_error *err)

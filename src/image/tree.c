@@ -199,6 +199,39 @@ static int measure_dir(int dirfd, const char *name, csn_tree_count *sum, unsigne
     return 0;
 }
 
+static int give_entry(int fd, const char *name, uid_t uid, gid_t gid)
+{
+    struct stat st;
+
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (S_ISDIR(st.st_mode))
+        return csn_tree_give(fd, name, uid, gid);
+    return fchownat(fd, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+int csn_tree_give(int dirfd, const char *name, uid_t uid, gid_t gid)
+{
+    struct dirent *entry;
+    AUTO_DIR dir = NULL;
+    int fd, r = 0;
+
+    fd = open_dir(dirfd, name);
+    if (fd < 0)
+        return fd;
+    dir = fdopendir(fd);
+    if (!dir) {
+        csn_close(&fd);
+        return -ENOMEM;
+    }
+    while (r == 0 && (entry = readdir(dir)))
+        if (!is_dots(entry->d_name))
+            r = give_entry(fd, entry->d_name, uid, gid);
+    if (r == 0 && fchown(fd, uid, gid) < 0)
+        r = -errno;
+    return r;
+}
+
 int csn_tree_measure(int dirfd, const char *name, csn_tree_count *ret)
 {
     csn_tree_count sum = { 0, 0 };

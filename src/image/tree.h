@@ -14,6 +14,9 @@ int csn_tree_rename(int from_dirfd, const char *from, int to_dirfd, const char *
 /* Removes `name` and all below it, however deep. 0 (also if it isn't there) or the first -errno; goes on after one. */
 int csn_tree_remove(int dirfd, const char *name);
 
+/* Gives `name`, a directory that nobody else changes meanwhile, and all below it to this user and group. */
+int csn_tree_give(int dirfd, const char *name, uid_t uid, gid_t gid);
+
 typedef struct csn_tree_count {
     int64_t bytes; /* as allocated on disk; a file with several names counts for each */
     int64_t n_files;

@@ -17,6 +17,7 @@
 #include "boxes.h"
 #include "engine_view.h"
 #include "image.h"
+#include "kern/way.h"
 #include "names.h"
 #include "tree.h"
 
@@ -32,7 +33,17 @@ static int check_name(const char *name, csn_error *err)
 }
 
 /* With privilege the data are uid 1000's on disk and, through an idmapped mount, inside. */
-static int make_data(int dirfd)
+static int find_owner(csn_owner *ret_owner, csn_error *err)
+{
+    const char *why_not = NULL;
+
+    *ret_owner = (csn_owner){ .uid = USER_ID, .gid = USER_ID, .is_other = true };
+    if (csn_way_find() != CSN_WAY_PRIVILEGED)
+        why_not = csn_way_owner(ret_owner);
+    return why_not ? csn_fail(err, CSN_E_UNSUPPORTED, "%s", why_not) : CSN_OK;
+}
+
+static int make_data(int dirfd, const csn_owner *owner)
 {
     csn_auto(fd) int fd = -1;
 
@@ -41,10 +52,10 @@ static int make_data(int dirfd)
         return fd;
     if (fchmod(fd, 0755) < 0)
         return -errno;
-    return geteuid() == 0 && fchown(fd, USER_ID, USER_ID) < 0 ? -errno : 0;
+    return owner->is_other && fchown(fd, owner->uid, owner->gid) < 0 ? -errno : 0;
 }
 
-static int fill(int dirfd, const char *name)
+static int fill(int dirfd, const char *name, const csn_owner *owner)
 {
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
     csn_jw w = CSN_JW_INIT(&text, true);
@@ -57,11 +68,11 @@ static int fill(int dirfd, const char *name)
     csn_buf_putc(&text, '\n');
     if (text.error < 0)
         return text.error;
-    r = make_data(dirfd);
+    r = make_data(dirfd, owner);
     return r < 0 ? r : csn_write_file_atomic(dirfd, "volume.json", text.data, text.len, 0600, true);
 }
 
-static int make_volume(int volumes_fd, const char *name)
+static int make_volume(int volumes_fd, const char *name, const csn_owner *owner)
 {
     csn_auto(fd) int fd = -1;
     char tmp[48], id[33];
@@ -74,7 +85,7 @@ static int make_volume(int volumes_fd, const char *name)
     fd = csn_tree_open_dir(volumes_fd, tmp, 0700);
     if (fd < 0)
         return fd;
-    r = fill(fd, name);
+    r = fill(fd, name, owner);
     /* rename() onto a directory that isn't empty fails: a name is given once */
     if (r == 0)
         r = csn_tree_rename(volumes_fd, tmp, volumes_fd, name);
@@ -88,6 +99,7 @@ static int make_volume(int volumes_fd, const char *name)
 int csn_volume_create(csn_engine *engine, const char *name, csn_error *err)
 {
     csn_auto(fd) int hold = -1, volumes_fd = -1;
+    csn_owner owner;
     int r, state_fd;
 
     r = csn_engine_check_handle(engine, err);
@@ -97,10 +109,12 @@ int csn_volume_create(csn_engine *engine, const char *name, csn_error *err)
         return r;
     state_fd = csn_engine_state_fd(engine);
     r = csn_layers_hold(state_fd, &hold, err);
+    if (r == CSN_OK)
+        r = find_owner(&owner, err);
     if (r < 0)
         return r;
     volumes_fd = csn_tree_open_dir(state_fd, "volumes", 0700);
-    r = volumes_fd < 0 ? volumes_fd : make_volume(volumes_fd, name);
+    r = volumes_fd < 0 ? volumes_fd : make_volume(volumes_fd, name, &owner);
     if (r == -EEXIST)
         return csn_fail(err, CSN_E_EXISTS, "a volume '%s' exists already", name);
     return r < 0 ? csn_fail_sys(err, r, "create volume '%s'", name) : CSN_OK;

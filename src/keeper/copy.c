@@ -38,10 +38,15 @@ struct copying {
     unsigned depth;
 };
 
+static bool moves_owners(const struct copying *c)
+{
+    return c->ids.count || c->ids.all;
+}
+
 static uid_t moved(const struct copying *c, uid_t id)
 {
-    if (c->ids.count == 0)
-        return id;
+    if (c->ids.all)
+        return c->ids.all->uid;
     return id >= c->ids.from && id - c->ids.from < c->ids.count ? id - c->ids.from : 0;
 }
 
@@ -85,7 +90,7 @@ static int dress(const struct copying *c, int src, int dst, const struct stat *s
     const struct timespec times[2] = { st->st_atim, st->st_mtim };
     int r;
 
-    if (c->ids.count && fchown(dst, moved(c, st->st_uid), moved(c, st->st_gid)) < 0)
+    if (moves_owners(c) && fchown(dst, moved(c, st->st_uid), moved(c, st->st_gid)) < 0)
         return -errno;
     r = copy_attrs(src, dst);
     if (r < 0)
@@ -97,7 +102,7 @@ static int dress_by_name(const struct copying *c, int dir, const char *name, con
 {
     const struct timespec times[2] = { st->st_atim, st->st_mtim };
 
-    if (c->ids.count &&
+    if (moves_owners(c) &&
         fchownat(dir, name, moved(c, st->st_uid), moved(c, st->st_gid), AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     return utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
@@ -290,8 +295,9 @@ int csn_tree_copy(int src_fd, int dst_fd, csn_copy_ids ids)
 
 static int copy_part(csn_keeper *k, int src, int dst, const char *part, csn_error *err)
 {
-    const csn_copy_ids ids = { (uint32_t) k->plan.id_base,
-                               k->plan.id_base > 0 ? CSN_INSIDE_IDS : 0 };
+    const csn_copy_ids ids = { .from = (uint32_t) k->plan.id_base,
+                               .count = k->plan.id_base > 0 ? CSN_INSIDE_IDS : 0,
+                               .all = k->owner.is_other ? &k->owner : NULL };
     char path[32];
     csn_auto(fd) int from = -1, to = -1;
     int r;
@@ -331,6 +337,7 @@ static int copy_parts(csn_keeper *k, int src, int state, const char *target, csn
 int csn_copy_run(csn_keeper *k, csn_msg *msg, csn_error *err)
 {
     csn_auto(fd) int src = csn_msg_take_fd(msg, 0), ns = csn_msg_take_fd(msg, 1), state = -1;
+    const char *why_not;
     char target[4096];
     int r;
 
@@ -343,8 +350,11 @@ int csn_copy_run(csn_keeper *k, csn_msg *msg, csn_error *err)
     state = openat(AT_FDCWD, k->plan.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (state < 0)
         return csn_fail_sys(err, -errno, "open the state directory '%s'", k->plan.state_dir);
-    /* The caller's own files may be closed even to him; in the sandbox's user namespace he has power over them. */
-    if (geteuid() != 0 && ns >= 0 && setns(ns, CLONE_NEWUSER) < 0)
+    if (k->plan.id_base == 0 && (why_not = csn_way_owner(&k->owner)))
+        return csn_fail(err, CSN_E_UNSUPPORTED, "%s", why_not);
+    /* The caller's own files may be closed even to him; in the sandbox's user namespace he has power over them. Those of
+     * other ids are there for a root only, who needs no more than it has. */
+    if (k->plan.id_base == 0 && !k->owner.is_other && ns >= 0 && setns(ns, CLONE_NEWUSER) < 0)
         return csn_fail_sys(err, -errno, "enter the sandbox's user namespace");
     r = copy_parts(k, src, state, target, err);
     if (r != CSN_OK)

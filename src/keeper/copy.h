@@ -7,6 +7,7 @@
 typedef struct csn_copy_ids {
     uint32_t from;  /* first owner id of the source's range */
     uint32_t count; /* 0: owners are left as they come */
+    const csn_owner *all; /* not NULL: everything is given to it */
 } csn_copy_ids;
 
 /* Copies the tree below `src_fd` into the existing, empty directory `dst_fd`, its own mode, owner, times and attributes

@@ -13,7 +13,7 @@
 
 static int make_dir(csn_keeper *k, int dirfd, const char *name, csn_error *err)
 {
-    const uid_t owner = (uid_t) k->plan.id_base;
+    const uid_t owner = k->is_privileged ? (uid_t) k->plan.id_base : k->owner.uid;
     int r = csn_fault("mkdir");
 
     if (r == 0 && mkdirat(dirfd, name, 0755) < 0)
@@ -23,7 +23,8 @@ static int make_dir(csn_keeper *k, int dirfd, const char *name, csn_error *err)
     if (r == 0 &&
         fchmodat(dirfd, name, 0755, 0) < 0) /* an upper layer's mode is /'s mode inside: no umask */
         r = -errno;
-    if (r == 0 && k->is_privileged && fchownat(dirfd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+    if (r == 0 && (k->is_privileged || k->owner.is_other) &&
+        fchownat(dirfd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
         r = -errno;
     return r < 0 ? csn_fail_sys(err, r, "make '%s' for the disk of sandbox '%s'", name, k->plan.id)
                  : CSN_OK;

@@ -25,10 +25,12 @@ static int map_range(csn_keeper *k, csn_error *err)
 
 static int map_self(csn_keeper *k, csn_error *err)
 {
-    const csn_idmap uid = { CSN_INSIDE_UID, geteuid(), 1 }, gid = { CSN_INSIDE_UID, getegid(), 1 };
-    int r = csn_userns_map(k->init_pid, &uid, 1, &gid, 1, true);
+    const csn_idmap uid = { CSN_INSIDE_UID, k->owner.uid, 1 },
+                    gid = { CSN_INSIDE_UID, k->owner.gid, 1 };
+    /* Groups of the caller's can't be dropped without privilege; who can choose the id drops them. */
+    int r = csn_userns_map(k->init_pid, &uid, 1, &gid, 1, !k->owner.is_other);
 
-    return r < 0 ? csn_fail_sys(err, r, "map uid %u", (unsigned) geteuid()) : CSN_OK;
+    return r < 0 ? csn_fail_sys(err, r, "map uid %u", (unsigned) k->owner.uid) : CSN_OK;
 }
 
 /* The caller's own id is the sandbox's user; all others come from his subordinate range. */
@@ -52,8 +54,8 @@ static int map_subordinate(csn_keeper *k, csn_error *err)
         return csn_fail(err, CSN_E_UNSUPPORTED,
                         "root inside needs 65536 ids for uid %u in /etc/subuid and /etc/subgid",
                         (unsigned) geteuid());
-    fill_split(uids, geteuid(), uid_start);
-    fill_split(gids, getegid(), gid_start);
+    fill_split(uids, k->owner.uid, uid_start);
+    fill_split(gids, k->owner.gid, gid_start);
     r = csn_userns_map_helper(k->init_pid, uids, 3, gids, 3, csn_deadline_in_ms(HELPER_WAIT_MS));
     if (r == -ENOENT)
         return csn_fail(err, CSN_E_UNSUPPORTED,

@@ -190,11 +190,20 @@ static int new_cgroup_namespace(csn_inside *in)
     return syscall(SYS_unshare, CSN_CLONE_NEWCGROUP) < 0 ? -errno : 0;
 }
 
+/* The saved id stays the keeper's until set_ids(): by it a v1 cgroup that belongs to the keeper lets us in. */
+static int become_user(void)
+{
+    if (setgroups(0, NULL) < 0 || setresgid(CSN_INSIDE_UID, CSN_INSIDE_UID, CSN_INSIDE_UID) < 0 ||
+        setresuid(CSN_INSIDE_UID, CSN_INSIDE_UID, (uid_t) -1) < 0)
+        return -errno;
+    return 0;
+}
+
 /* With a range of ids the child still has the keeper's, which don't exist inside. */
 static int become_root(csn_inside *in)
 {
     if (!in->go.has_ids)
-        return 0;
+        return in->go.is_other ? become_user() : 0;
     if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return -errno;
     return 0;
@@ -285,7 +294,7 @@ static int set_ids(csn_inside *in)
 {
     const uid_t id = in->plan.flags & CSN_PLAN_ROOT_INSIDE ? 0 : CSN_INSIDE_UID;
 
-    if (!in->go.has_ids || id == 0)
+    if ((!in->go.has_ids && !in->go.is_other) || id == 0)
         return 0;
     if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setresgid(id, id, id) < 0 ||
         setresuid(id, id, id) < 0)

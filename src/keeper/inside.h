@@ -25,6 +25,8 @@ typedef struct csn_go {
     uint32_t n_trees;
     uint32_t is_privileged;
     uint32_t has_ids;    /* inside 0 is mapped: the child becomes it to build */
+    uint32_t
+        is_other; /* the sandbox's user is not the keeper's outside: the child has to become it */
     uint32_t wants_proc; /* the watch rung needs a procfs without hidepid for the keeper */
     uint32_t n_processors; /* the watch rung: hold to so many; 0: all */
     uint64_t layers_with_usr; /* bit per layer of the plan */

@@ -19,6 +19,7 @@
 #include "base/time.h"
 #include "kern/cgroup.h"
 #include "kern/watch.h"
+#include "kern/way.h"
 #include "wire/frame.h"
 #include "wire/plan.h"
 
@@ -43,6 +44,7 @@ struct csn_keeper {
     char *plan_bytes; /* owned: what the plan's strings point into */
     size_t plan_len;
     bool is_privileged; /* the sandbox has 65536 host ids of its own */
+    csn_owner owner;    /* else: who its user is outside */
 
     int state_fd, box_fd, lock_fd, logs_fd; /* directories; the held lock */
     int place_fd; /* where boxes/ and ids/ are: run/ of the state directory for ephemeral ones */

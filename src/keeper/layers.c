@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@
 enum { NAME_SIZE = 16 };
 
 /* A volume's subdirectory is made at need; its content is enemy ground, so no symlink is followed. */
-static int clone_volume(const csn_plan_mount *mount, const char *path, int *ret_fd)
+static int clone_volume(const csn_plan_mount *mount, const char *path, bool is_other, int *ret_fd)
 {
     csn_auto(fd) int data = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     csn_auto(fd) int sub = -1;
@@ -30,19 +31,29 @@ static int clone_volume(const csn_plan_mount *mount, const char *path, int *ret_
         return -errno;
     if (mount->subpath[0] == '\0')
         return csn_tree_clone(data, "", false, ret_fd);
+    if (is_other) { /* what we make is to be the sandbox's user's */
+        (void) setfsgid(
+            CSN_INSIDE_UID); /* neither has an error to tell; both are mapped and ours to choose */
+        (void) setfsuid(CSN_INSIDE_UID);
+    }
     int r = csn_target_open(data, mount->subpath, CSN_TARGET_DIR, &sub);
+    /* Back to the effective ids, which have no number in here: that is what no change at all does. */
+    if (is_other &&
+        (setreuid((uid_t) -1, (uid_t) -1) < 0 || setregid((gid_t) -1, (gid_t) -1) < 0) && r == 0)
+        r = -errno;
     return r < 0 ? r : csn_tree_clone(sub, "", false, ret_fd);
 }
 
-static int clone_wanted(const csn_plan *plan, const csn_tree_want *want, int *ret_fd)
+static int clone_wanted(const csn_inside *in, const csn_tree_want *want, int *ret_fd)
 {
+    const csn_plan *plan = &in->plan;
     char path[CSN_TREE_PATH_MAX];
     int r = csn_tree_path(plan, want, path, sizeof(path));
 
     if (r < 0)
         return r;
     if (want->kind == CSN_TREE_VOLUME)
-        return clone_volume(&plan->mounts[want->index], path, ret_fd);
+        return clone_volume(&plan->mounts[want->index], path, in->go.is_other, ret_fd);
     r = csn_tree_clone(AT_FDCWD, path, false, ret_fd);
     /* EINVAL: other mounts lie below it, and without privilege they can't be uncovered. */
     return r == -EINVAL ? csn_tree_clone(AT_FDCWD, path, true, ret_fd) : r;
@@ -57,7 +68,7 @@ int csn_inside_gather(csn_inside *in)
     if (in->go.is_privileged)
         return n == in->n_trees ? 0 : -EBADMSG;
     for (uint32_t i = 0; r == 0 && i < n; i++) {
-        r = clone_wanted(&in->plan, &wants[i], &in->trees[i]);
+        r = clone_wanted(in, &wants[i], &in->trees[i]);
         if (r < 0 && wants[i].kind == CSN_TREE_VOLUME)
             csn_inside_about(in, in->plan.mounts[wants[i].index].volume);
     }

@@ -66,6 +66,9 @@ static int make_groups(csn_keeper *k, const csn_cgroup_limits *limits)
     }
     if (r == 0 && k->host.rung == CSN_CGROUP_V1 && limits->controllers & CSN_CG_DEVICES)
         r = csn_cgroup_deny_devices(&k->cgroup);
+    if (r == -EPERM &&
+        !k->is_privileged) /* takes CAP_SYS_ADMIN; without privilege no other node can be made anyway */
+        r = 0;
     return r; /* what was made is removed by this step's undo */
 }
 

@@ -20,11 +20,16 @@ static int check_plan(csn_keeper *k, csn_error *err)
 
     k->is_privileged = plan->id_base > 0;
     /* R2: a map of one id would be a map to the host's root. */
-    if (!k->is_privileged && geteuid() == 0)
+    if (!k->is_privileged && csn_way_find() == CSN_WAY_PRIVILEGED)
         return csn_fail(err, CSN_E_INVALID,
                         "a sandbox started by root needs a range of ids of its own");
-    if (k->is_privileged && geteuid() != 0)
-        return csn_fail(err, CSN_E_DENIED, "a range of ids can only be used by root");
+    if (k->is_privileged && csn_way_find() != CSN_WAY_PRIVILEGED)
+        return csn_fail(err, CSN_E_DENIED,
+                        "a range of ids can only be used by the machine's root%s%s",
+                        geteuid() == 0 ? ": " : "", geteuid() == 0 ? csn_way_why_ordinary() : "");
+    const char *why_not = k->is_privileged ? NULL : csn_way_owner(&k->owner);
+    if (why_not)
+        return csn_fail(err, CSN_E_UNSUPPORTED, "%s", why_not);
     if (plan->n_layers == 0 && !(plan->flags & CSN_PLAN_HOST_BASED))
         return csn_fail(err, CSN_E_INVALID, "the plan names no layer to run on");
 #ifndef CSN_TEST_HOOKS

@@ -59,7 +59,8 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
     int setup[2] = { -1, -1 }, control[2] = { -1, -1 };
     int r = make_pair(setup);
 
-    csn_dev_is_made = geteuid() == 0; /* then its plan brings a range of ids */
+    csn_dev_is_made =
+        csn_way_find() == CSN_WAY_PRIVILEGED; /* then its plan brings a range of ids */
 #ifdef CSN_TEST_HOOKS
     csn_walls_down = k->plan.walls_off;
 #endif
@@ -128,6 +129,7 @@ int csn_start_child(csn_keeper *k, csn_error *err)
     csn_go go = {
         .is_privileged = k->is_privileged,
         .has_ids = k->is_privileged || k->plan.flags & CSN_PLAN_ROOT_INSIDE,
+        .is_other = !k->is_privileged && k->owner.is_other,
         .wants_proc = csn_needs_proc(k),
         .n_processors = csn_cpu_processors(k),
         .layers_with_usr = csn_layers_with_usr(k),

@@ -19,6 +19,7 @@
 #include "net.h"
 #include "pidfd.h"
 #include "spawn.h"
+#include "way.h"
 
 /* Only what root put there: the program sees the sandbox's traffic. */
 const char *csn_slirp_find(void)
@@ -132,7 +133,7 @@ static void read_last_line(int log_fd, char *out, size_t out_size)
 
 static int start(const csn_slirp *slirp, int ready_fd, int log_fd, pid_t *pid, int *pidfd)
 {
-    bool is_root = geteuid() == 0;
+    bool is_root = csn_way_find() == CSN_WAY_PRIVILEGED;
     char program[256];
     char configure[] = "--configure", mtu[] = "--mtu=65520", loop[] = "--disable-host-loopback";
     char sandbox[] = "--enable-sandbox", seccomp[] = "--enable-seccomp", ready[] = "--ready-fd=3";

@@ -214,7 +214,7 @@ static int claim_all(csn_local_box *box, csn_error *err)
         wish->phase = wish->is_ephemeral ? CSN_PHASE_KEPT : CSN_PHASE_CREATING;
     if (wish->name[0] && (r = csn_claim_name(local, wish->name, wish->id, err)) < 0)
         return r;
-    if (local->is_root && (r = csn_claim_range(local, wish, err)) < 0)
+    if (local->is_privileged && (r = csn_claim_range(local, wish, err)) < 0)
         return r;
     return csn_record_write(box->dir_fd, wish, false, err);
 }

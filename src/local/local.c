@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "kern/overlay.h"
+#include "kern/way.h"
 #include "local/helper.h"
 
 enum { CLOSE_WAIT_MS = 10 * 1000 };
@@ -283,7 +284,7 @@ int csn_local_new(csn_loop *loop, const csn_backend_ops *its_ops, csn_local **re
     local->state_fd = local->names_fd = local->null_fd = -1;
     for (size_t i = 0; i < CSN_PLACES; i++)
         local->places[i] = (csn_place){ .boxes_fd = -1, .ids_fd = -1 };
-    local->is_root = geteuid() == 0;
+    local->is_privileged = csn_way_find() == CSN_WAY_PRIVILEGED;
     local->has_memory_disks = csn_tmpfs_has_user_xattrs();
     csn_list_init(&local->boxes);
     csn_list_init(&local->helpers);

@@ -61,7 +61,7 @@ typedef struct csn_local {
     char *state_dir, *libexec;
     int state_fd, names_fd, null_fd;
     csn_place places[CSN_PLACES];
-    bool is_root;
+    bool is_privileged;    /* kern/way.h */
     bool has_memory_disks; /* a tmpfs can be the upper layer of an overlay */
     uint32_t optional_walls;
     uint32_t n_spare_wanted; /* 0: one after the second create */
@@ -114,7 +114,7 @@ static inline csn_local_box *csn_local_box_of(csn_box *box)
 static inline bool csn_is_in_memory(const csn_local *local, const csn_wish *wish)
 {
     return wish->is_ephemeral &&
-           (local->has_memory_disks || (wish->strict & CSN_LIMIT_DISK && !local->is_root));
+           (local->has_memory_disks || (wish->strict & CSN_LIMIT_DISK && !local->is_privileged));
 }
 
 static inline csn_place *csn_place_of(csn_local *local, const csn_wish *wish)

@@ -13,6 +13,16 @@
 
 static const char *const parts[] = { "boxes", "names", "ids", "images", "layers", "volumes" };
 
+/* The root of a user namespace may find that the machine's directories are somebody else's. */
+static bool may_write(const char *place, const char *parent)
+{
+    int r = access(place, W_OK);
+
+    if (r < 0 && errno == ENOENT)
+        r = access(parent, W_OK);
+    return r == 0 || errno != EACCES; /* anything else is told when it is made */
+}
+
 static int default_place(csn_buf *out)
 {
     const char *state = secure_getenv("CAISSON_STATE"), *xdg = secure_getenv("XDG_STATE_HOME"),
@@ -20,7 +30,7 @@ static int default_place(csn_buf *out)
 
     if (state && state[0])
         return csn_buf_puts(out, state);
-    if (geteuid() == 0)
+    if (geteuid() == 0 && may_write("/var/lib/caisson", "/var/lib"))
         return csn_buf_puts(out, "/var/lib/caisson");
     if (xdg && xdg[0] == '/')
         return csn_buf_printf(out, "%s/caisson", xdg);

@@ -120,7 +120,10 @@ static int restrict_files(int source_fd, int target_fd)
 
 static int drop_privileges(void)
 {
-    return geteuid() == 0 ? csn_caps_keep(KEPT_CAPS) : csn_caps_clear();
+    int r = geteuid() == 0 ? csn_caps_keep(KEPT_CAPS) : csn_caps_clear();
+
+    /* A container's root may lack the right to lower its bounding set; nothing is executed any more. */
+    return r == -EPERM ? csn_caps_limit(KEPT_CAPS) : r;
 }
 
 #define STMT(code, k)          ((struct sock_filter) BPF_STMT(code, k))

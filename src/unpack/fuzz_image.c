@@ -63,7 +63,8 @@ static void feed_tar(const char *bytes, size_t len)
     (void) lseek(fd, 0, SEEK_SET);         /* a memfd can */
     (void) csn_tar_sniff(fd, &kind, NULL); /* must only not crash */
     (void) lseek(fd, 0, SEEK_SET);
-    csn_writer_init(&w, root, &budget, (len & 1) != 0);
+    csn_writer_init(&w, root, &budget, (csn_layer_ids){ .is_kept = geteuid() == 0 },
+                    (len & 1) != 0);
     if (csn_tar_unpack(fd, &w, sha256, NULL) == CSN_OK)
         (void) csn_writer_finish(&w, NULL); /* likewise */
     csn_writer_done(&w);

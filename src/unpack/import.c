@@ -54,7 +54,7 @@ static int fill_layer(csn_import *im, int fd, int root_fd, bool is_dir, csn_erro
     csn_writer w;
     int r;
 
-    csn_writer_init(&w, root_fd, &im->budget, false);
+    csn_writer_init(&w, root_fd, &im->budget, im->ids, false);
     r = is_dir ? csn_copy_tree(fd, (int[2]){ im->tmp_fd, im->layers_fd }, &w, err)
                : csn_tar_unpack(fd, &w, NULL, err);
     if (r == CSN_OK)
@@ -94,8 +94,7 @@ static int import_packed_layout(csn_import *im, int fd, csn_error *err)
     dirfd = make_dir(im->tmp_fd, ".source", 0700);
     if (dirfd < 0)
         return csn_fail_sys(err, dirfd, "make a directory");
-    csn_writer_init(&w, dirfd, &outer, false);
-    w.keeps_owners = false;
+    csn_writer_init(&w, dirfd, &outer, (csn_layer_ids){ .is_kept = false }, false);
     r = csn_tar_unpack(fd, &w, NULL, err);
     csn_writer_done(&w);
     return r < 0 ? r : csn_layout_import(im, dirfd, err);

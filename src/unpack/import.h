@@ -4,11 +4,13 @@
 
 #include "budget.h"
 #include "manifest.h"
+#include "writer.h"
 
 typedef struct csn_import {
     int tmp_fd;    /* new layers are made here: <id>/root */
     int layers_fd; /* the ones that exist; only asked whether a name is there. -1: none */
     csn_budget budget;
+    csn_layer_ids ids;
 
     const char *source; /* "directory", "tar", "oci", "docker-archive" */
     size_t n_layers;

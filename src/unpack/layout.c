@@ -105,7 +105,7 @@ static int unpack_into(csn_import *im, int fd, const char *name, char ret_sha256
     root_fd = csn_import_make_layer(im, name);
     if (root_fd < 0)
         return csn_fail_sys(err, root_fd, "make a layer");
-    csn_writer_init(&w, root_fd, &im->budget, true);
+    csn_writer_init(&w, root_fd, &im->budget, im->ids, true);
     r = csn_tar_unpack(fd, &w, ret_sha256, err);
     if (r == CSN_OK)
         r = csn_writer_finish(&w, err);

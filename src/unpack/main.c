@@ -124,6 +124,9 @@ static int run(csn_import *im, csn_error *err)
     if (r < 0)
         return csn_fail_sys(err, r, "prepare SHA-256");
     csn_leash_set(RESULT_FD);
+    r = csn_layer_ids_find(&im->ids, err);
+    if (r < 0)
+        return r;
     r = csn_confine(SOURCE_FD, TARGET_FD, err);
     return r < 0 ? r : csn_import_run(im, SOURCE_FD, err);
 }

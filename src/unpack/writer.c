@@ -21,13 +21,23 @@ struct csn_late_dir {
     csn_meta meta;
 };
 
-void csn_writer_init(csn_writer *w, int root_fd, csn_budget *budget, bool has_whiteouts)
+int csn_layer_ids_find(csn_layer_ids *ret_ids, csn_error *err)
+{
+    const char *why_not;
+
+    *ret_ids = (csn_layer_ids){ .is_kept = csn_way_find() == CSN_WAY_PRIVILEGED };
+    why_not = ret_ids->is_kept ? NULL : csn_way_owner(&ret_ids->owner);
+    return why_not ? csn_fail(err, CSN_E_UNSUPPORTED, "%s", why_not) : CSN_OK;
+}
+
+void csn_writer_init(csn_writer *w, int root_fd, csn_budget *budget, csn_layer_ids ids,
+                     bool has_whiteouts)
 {
     memset(w, 0, sizeof(*w));
     w->root_fd = root_fd;
     w->budget = budget;
     w->has_whiteouts = has_whiteouts;
-    w->keeps_owners = geteuid() == 0;
+    w->ids = ids;
     w->parent_fd = -1;
 }
 
@@ -71,6 +81,21 @@ static uid_t clamp_id(int64_t id)
     return id < 0 || id > ID_MAX ? NOBODY : (uid_t) id;
 }
 
+static bool gives_files(const csn_writer *w)
+{
+    return w->ids.is_kept || w->ids.owner.is_other;
+}
+
+static uid_t uid_of(const csn_writer *w, const csn_meta *meta)
+{
+    return w->ids.is_kept ? clamp_id(meta->uid) : w->ids.owner.uid;
+}
+
+static gid_t gid_of(const csn_writer *w, const csn_meta *meta)
+{
+    return w->ids.is_kept ? clamp_id(meta->gid) : w->ids.owner.gid;
+}
+
 static bool is_whiteout(const struct stat *st)
 {
     return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
@@ -109,6 +134,8 @@ static int make_dir(csn_writer *w, int dirfd, const char *part, csn_error *err)
     fd = open_below(dirfd, part);
     if (fd < 0 || fchmod(fd, 0755) < 0) /* mkdir heeds the umask */
         return csn_fail_sys(err, fd < 0 ? fd : -errno, "make a directory");
+    if (w->ids.owner.is_other && fchown(fd, w->ids.owner.uid, w->ids.owner.gid) < 0)
+        return csn_fail_sys(err, -errno, "give away a directory");
     r = opaque ? set_opaque(fd) : 0;
     return r < 0 ? csn_fail_sys(err, r, "mark a directory opaque") : CSN_OK;
 }
@@ -191,10 +218,9 @@ static int clear_place(csn_writer *w, const char *last)
 
 static int give(csn_writer *w, const char *last, const csn_meta *meta)
 {
-    if (!w->keeps_owners)
+    if (!gives_files(w))
         return 0;
-    if (fchownat(w->parent_fd, last, clamp_id(meta->uid), clamp_id(meta->gid),
-                 AT_SYMLINK_NOFOLLOW) < 0)
+    if (fchownat(w->parent_fd, last, uid_of(w, meta), gid_of(w, meta), AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     return 0;
 }
@@ -407,12 +433,12 @@ int csn_writer_end_file(csn_writer *w, int fd, const char *name, int64_t size, c
     mode_t mode = meta->mode & 0777;
     int r = 0;
 
-    if (!w->keeps_owners)
+    if (!w->ids.is_kept)
         mode |= 0400; /* a file its owner can't read could not be copied up */
     if (times[1].tv_nsec < 0 || times[1].tv_nsec > 999999999)
         times[1].tv_nsec = 0;
     if (ftruncate(fd, size) < 0 || /* the hole at the end of a sparse file */
-        (w->keeps_owners && fchown(fd, clamp_id(meta->uid), clamp_id(meta->gid)) < 0) ||
+        (gives_files(w) && fchown(fd, uid_of(w, meta), gid_of(w, meta)) < 0) ||
         fchmod(fd, mode) < 0 || (futimens(fd, times) < 0 && errno != EINVAL))
         r = -errno;
     if (close(fd) < 0 && r == 0)
@@ -457,11 +483,11 @@ static int finish_dir(csn_writer *w, const struct csn_late_dir *dir)
         return 0;
     if (fd < 0)
         return fd;
-    if (!w->keeps_owners)
+    if (!w->ids.is_kept)
         mode |= 0700; /* so that its owner can remove it again */
     if (times[1].tv_nsec < 0 || times[1].tv_nsec > 999999999)
         times[1].tv_nsec = 0;
-    if ((w->keeps_owners && fchown(fd, clamp_id(dir->meta.uid), clamp_id(dir->meta.gid)) < 0) ||
+    if ((gives_files(w) && fchown(fd, uid_of(w, &dir->meta), gid_of(w, &dir->meta)) < 0) ||
         fchmod(fd, mode) < 0 || (futimens(fd, times) < 0 && errno != EINVAL))
         return -errno;
     return 0;

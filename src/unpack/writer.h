@@ -10,6 +10,7 @@
 
 #include "budget.h"
 #include "entry_path.h"
+#include "kern/way.h"
 
 typedef struct csn_meta {
     mode_t mode; /* permission bits; setuid never, setgid only on directories */
@@ -17,13 +18,22 @@ typedef struct csn_meta {
     struct timespec mtime;
 } csn_meta;
 
+/* Whose the files of a layer are. */
+typedef struct csn_layer_ids {
+    bool is_kept;    /* with privilege: ids up to 65535 as they are, others become nobody's */
+    csn_owner owner; /* else: all are its */
+} csn_layer_ids;
+
+/* To be asked before the walls are up. */
+int csn_layer_ids_find(csn_layer_ids *ret_ids, csn_error *err);
+
 struct csn_late_dir;
 
 typedef struct csn_writer {
     int root_fd;        /* borrowed */
     csn_budget *budget; /* borrowed */
     bool has_whiteouts; /* names with ".wh." mean what image layers mean by them */
-    bool keeps_owners;  /* with privilege: ids up to 65535 as they are, others become nobody's */
+    csn_layer_ids ids;
     char parent[CSN_ENTRY_PATH_MAX]; /* of the entry before: often the same */
     int parent_fd;
     /* directories get mode and time last, when nothing is put into them any more */
@@ -31,7 +41,8 @@ typedef struct csn_writer {
     size_t n_late, cap_late;
 } csn_writer;
 
-void csn_writer_init(csn_writer *w, int root_fd, csn_budget *budget, bool has_whiteouts);
+void csn_writer_init(csn_writer *w, int root_fd, csn_budget *budget, csn_layer_ids ids,
+                     bool has_whiteouts);
 void csn_writer_done(csn_writer *w);
 
 /* All take the entry's name as it came. CSN_OK, or CSN_E_INVALID (a name or place that isn't allowed), CSN_E_LIMIT,

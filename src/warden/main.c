@@ -193,6 +193,8 @@ static int settle(csn_error *err)
     r = csn_caps_get(&caps);
     if (r == 0 && geteuid() == 0)
         r = csn_caps_keep(caps.permitted & KEPT_CAPS);
+    if (r == -EPERM) /* a container's root that may not lower its bounding set */
+        r = csn_caps_limit(KEPT_CAPS);
     return r < 0 ? csn_fail_sys(err, r, "drop capabilities") : CSN_OK;
 }
 

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "kern/way.h"
 #include "warden/warden.h"
 
 enum { LOCK_WAIT_MS = 5000, LOCK_LOOK_MS = 10 };
@@ -31,13 +32,23 @@ static const struct passwd *find_owner(const char *state)
     return getpwuid(st.st_uid);
 }
 
+/* The root of a user namespace with one id is alone there. */
+static bool can_change_user(void)
+{
+    csn_owner owner;
+
+    if (geteuid() != 0)
+        return false;
+    return csn_way_find() == CSN_WAY_PRIVILEGED || csn_way_owner(&owner) || owner.is_other;
+}
+
 int csn_front_user_find(const csn_warden_options *o, csn_front_user *ret_user, csn_error *err)
 {
     const char *const names[] = { "caisson", "nobody" };
     const char *wished = o->user;
     const struct passwd *pw = NULL;
 
-    if (geteuid() != 0) {
+    if (!can_change_user()) {
         pw = getpwuid(geteuid());
         if (wished && (!pw || !csn_streq(pw->pw_name, wished)))
             return csn_fail(err, CSN_E_DENIED,
