@@ -2,9 +2,12 @@
 #include "overlay.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
 #include "base/fd.h"
@@ -101,6 +104,33 @@ int csn_mount_overlay(const csn_overlay *overlay, int *ret_fd)
         return r;
     r = csn_fs_finish(fs, overlay->attr, ret_fd);
     return r == -EINVAL && !is_joined ? -E2BIG : r;
+}
+
+/* The mark on the directory says that there are such files in it. One that is opaque hides more than they could. */
+static int make_file(int dirfd, const char *name)
+{
+    csn_auto(fd) int fd =
+        openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0 || fsetxattr(fd, "user.overlay.whiteout", "y", 1, 0) < 0)
+        return -errno;
+    if (fsetxattr(dirfd, "user.overlay.opaque", "x", 1, XATTR_CREATE) < 0 && errno != EEXIST)
+        return -errno;
+    return 0;
+}
+
+int csn_whiteout_make(int dirfd, const char *name)
+{
+    if (mknodat(dirfd, name, S_IFCHR | 0600, makedev(0, 0)) == 0)
+        return 0;
+    return errno == EPERM ? make_file(dirfd, name) : -errno;
+}
+
+bool csn_whiteout_is_file(int fd)
+{
+    char value[4];
+
+    return fgetxattr(fd, "user.overlay.whiteout", value, sizeof(value)) > 0;
 }
 
 /* A memfd is a file of a tmpfs that is always there. */

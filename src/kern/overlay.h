@@ -27,4 +27,12 @@ int csn_mount_overlay(const csn_overlay *overlay, int *ret_fd);
  * (Linux 6.6+). Without them the removal of a directory that a lower layer has fails with EIO. */
 bool csn_tmpfs_has_user_xattrs(void);
 
+/* What hides a name of the layers below: device 0:0. A file system that is an overlay itself refuses to hold one, so there
+ * it is an empty file with an attribute, which overlays understand from Linux 6.8 on. Whoever copies such a layer to
+ * another file system makes the device of it again. `dirfd` is open for reading. 0 or -errno. */
+int csn_whiteout_make(int dirfd, const char *name);
+
+/* True for the second form; `fd` is open for reading. */
+bool csn_whiteout_is_file(int fd);
+
 #endif
