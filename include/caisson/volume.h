@@ -15,7 +15,7 @@ typedef struct csn_volume_info {
     const char *name;
     int64_t created_ms;
     int64_t size_bytes; /* -1 in csn_volume_list, which does not count */
-    int64_t n_files;
+    int64_t n_files;    /* -1: not counted; the volume is a file system in a file */
     uint32_t n_users; /* sandboxes that mount it */
 } csn_volume_info;
 typedef void (*csn_volume_fn)(const csn_volume_info *info, void *user);

@@ -32,7 +32,8 @@ static void put_json(csn_jw *w, const csn_volume_info *info)
     csn_jw_kstr(w, "created", csn_iso8601(info->created_ms, when));
     if (info->size_bytes >= 0) {
         csn_jw_kint(w, "size_bytes", info->size_bytes);
-        csn_jw_kint(w, "files", info->n_files);
+        if (info->n_files >= 0)
+            csn_jw_kint(w, "files", info->n_files);
     }
     csn_jw_kint(w, "users", info->n_users);
     csn_jw_end_object(w);
@@ -73,9 +74,11 @@ static void put_text(const csn_volume_info *info, void *user)
 {
     char when[CSN_ISO8601_SIZE];
 
-    csn_buf_printf(user, "name     %s\ncreated  %s\nsize     %s in %lld files\nusers    %u\n",
-                   info->name, csn_iso8601(info->created_ms, when), cli_size(info->size_bytes),
-                   (long long) info->n_files, (unsigned) info->n_users);
+    csn_buf_printf(user, "name     %s\ncreated  %s\nsize     %s", info->name,
+                   csn_iso8601(info->created_ms, when), cli_size(info->size_bytes));
+    if (info->n_files >= 0) /* else it is one file that holds a file system */
+        csn_buf_printf(user, " in %lld files", (long long) info->n_files);
+    csn_buf_printf(user, "\nusers    %u\n", (unsigned) info->n_users);
 }
 
 static void put_document(const csn_volume_info *info, void *user)

@@ -169,12 +169,26 @@ int csn_volume_list(csn_engine *engine, csn_volume_fn fn, void *user, csn_error 
     return CSN_OK;
 }
 
+/* Files in an image (keeper/loop.h) are not counted: it may be in use. */
+static int measure(int state_fd, const char *name, csn_tree_count *ret)
+{
+    char path[96];
+    struct stat st;
+
+    (void) snprintf(path, sizeof(path), "volumes/%s/data.img", name); /* fits */
+    if (fstatat(state_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        *ret = (csn_tree_count){ .bytes = (int64_t) st.st_blocks * 512, .n_files = -1 };
+        return 0;
+    }
+    (void) snprintf(path, sizeof(path), "volumes/%s/data", name); /* fits */
+    return csn_tree_measure(state_fd, path, ret);
+}
+
 int csn_volume_inspect(csn_engine *engine, const char *name, csn_volume_fn fn, void *user,
                        csn_error *err)
 {
     csn_tree_count count = { 0, 0 };
     csn_volume_info info;
-    char path[96];
     int r, state_fd;
 
     r = csn_engine_check_handle(engine, err);
@@ -188,8 +202,7 @@ int csn_volume_inspect(csn_engine *engine, const char *name, csn_volume_fn fn, v
     r = load(state_fd, name, &info, err);
     if (r < 0)
         return r;
-    (void) snprintf(path, sizeof(path), "volumes/%s/data", name); /* fits */
-    r = csn_tree_measure(state_fd, path, &count);
+    r = measure(state_fd, name, &count);
     if (r < 0)
         return csn_fail_sys(err, r, "count volume '%s'", name);
     info.size_bytes = count.bytes;

@@ -20,6 +20,8 @@
 #include "base/fault.h"
 #include "copy_file.h"
 #include "kern/dents.h"
+#include "kern/overlay.h"
+#include "loop.h"
 #include "remove.h"
 
 enum { NAMES_MAX = 256 << 20, DEPTH_MAX = 10000 };
@@ -47,7 +49,8 @@ static uid_t moved(const struct copying *c, uid_t id)
 {
     if (c->ids.all)
         return c->ids.all->uid;
-    return id >= c->ids.from && id - c->ids.from < c->ids.count ? id - c->ids.from : 0;
+    return c->ids.to +
+           (id >= c->ids.from && id - c->ids.from < c->ids.count ? id - c->ids.from : 0);
 }
 
 /* --- what is left of a file besides its bytes --------------------------------------------------------------------- */
@@ -78,6 +81,8 @@ static int copy_attrs(int src, int dst)
         if (!is_wanted_attr(list + at))
             continue;
         len = fgetxattr(src, list + at, value, sizeof(value));
+        if (len == 1 && value[0] == 'x' && !strcmp(list + at, "user.overlay.opaque"))
+            continue; /* csn_whiteout_make() sets it where it is needed */
         if (len < 0 || fsetxattr(dst, list + at, value, (size_t) len, 0) < 0)
             return -errno;
     }
@@ -127,11 +132,15 @@ static int copy_node(const struct copying *c, const struct level *l, const char 
 {
     bool is_whiteout = S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 
-    if (!is_whiteout && !S_ISFIFO(st->st_mode))
+    int r;
+
+    if (is_whiteout)
+        r = csn_whiteout_make(l->dst, name);
+    else if (S_ISFIFO(st->st_mode))
+        r = mknodat(l->dst, name, S_IFIFO | (st->st_mode & 0777), 0) < 0 ? -errno : 0;
+    else
         return 0; /* sockets and devices mean nothing in a layer */
-    if (mknodat(l->dst, name, st->st_mode & (S_IFMT | 0777), 0) < 0)
-        return -errno;
-    return dress_by_name(c, l->dst, name, st);
+    return r < 0 ? r : dress_by_name(c, l->dst, name, st);
 }
 
 static int copy_regular(struct copying *c, const struct level *l, const char *name,
@@ -147,6 +156,10 @@ static int copy_regular(struct copying *c, const struct level *l, const char *na
         src = openat(l->src, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (src < 0)
         return -errno;
+    if (st->st_size == 0 && csn_whiteout_is_file(src)) {
+        r = csn_whiteout_make(l->dst, name);
+        return r < 0 ? r : dress_by_name(c, l->dst, name, st);
+    }
     dst = openat(l->dst, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (dst < 0)
         return -errno;
@@ -334,6 +347,24 @@ static int copy_parts(csn_keeper *k, int src, int state, const char *target, csn
     return r;
 }
 
+/* The disk of a stopped sandbox may be an image: what is copied are the files in it. */
+static int open_image(int *src)
+{
+    struct stat st;
+    int mounted = -1, r;
+
+    if (fstat(*src, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return 0;
+    r = csn_loop_mount(*src, &mounted);
+    if (r < 0)
+        return r;
+    csn_close(src);
+    *src = mounted;
+    return 0;
+}
+
 int csn_copy_run(csn_keeper *k, csn_msg *msg, csn_error *err)
 {
     csn_auto(fd) int src = csn_msg_take_fd(msg, 0), ns = csn_msg_take_fd(msg, 1), state = -1;
@@ -343,6 +374,9 @@ int csn_copy_run(csn_keeper *k, csn_msg *msg, csn_error *err)
 
     if (src < 0)
         return csn_fail(err, CSN_E_PROTOCOL, "a copy needs the descriptor of its source");
+    r = open_image(&src);
+    if (r < 0)
+        return csn_fail_sys(err, r, "mount the sandbox's disk image");
     /* A bare name is a layer's; other places below the state directory are named in full. */
     if (snprintf(target, sizeof(target), "%s%s", strchr(k->plan.target, '/') ? "" : "layers/",
                  k->plan.target) >= (int) sizeof(target))

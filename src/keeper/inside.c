@@ -423,6 +423,11 @@ const char *csn_inside_step_name(uint32_t step)
     return step < CSN_COUNT(steps) ? steps[step].name : "build the sandbox";
 }
 
+bool csn_inside_is_upper_step(uint32_t step)
+{
+    return step < CSN_COUNT(steps) && steps[step].run == csn_inside_mount_root;
+}
+
 static _Noreturn void give_up(csn_inside *in, uint32_t step, int error)
 {
     csn_report report = { .kind = CSN_REPORT_FAILED, .step = step, .error = error };

@@ -60,5 +60,6 @@ int csn_dev_make(int *ret_fd); /* 0 or -errno */
 _Noreturn void csn_inside_run(int setup_fd, int control_fd);
 
 const char *csn_inside_step_name(uint32_t step); /* never NULL */
+bool csn_inside_is_upper_step(uint32_t step);    /* it mounts the writable layer of / */
 
 #endif

@@ -9,10 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "copy.h"
 #include "inside_impl.h"
+#include "kern/dents.h"
 #include "kern/mount.h"
+#include "loop.h"
 #include "setup.h"
 #include "trees.h"
+
+enum { COPY_MAX_BYTES = 64 << 20, COPY_MAX_FILES = 20000 };
 
 uint64_t csn_layers_with_usr(const csn_keeper *k)
 {
@@ -58,18 +63,144 @@ static int open_subpath(int data, const char *subpath, int *ret_fd)
     return r < 0 ? r : open_prefix(data, path, ret_fd);
 }
 
-static int clone_volume(const csn_plan_mount *mount, const char *path, int *ret_fd)
+static int clone_subpath(int data, const char *subpath, int *ret_fd)
 {
-    csn_auto(fd) int data = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     csn_auto(fd) int sub = -1;
+    int r = open_subpath(data, subpath, &sub);
+
+    return r < 0 ? r : csn_tree_clone(sub, "", false, ret_fd);
+}
+
+/* --- layers on a file system that can't map ids --------------------------------------------------------------------- */
+
+static bool is_layer(const csn_keeper *k, const csn_tree_want *want)
+{
+    return (want->kind == CSN_TREE_ROOT || want->kind == CSN_TREE_USR) &&
+           want->index < k->plan.n_layers;
+}
+
+/* Without the map a layer's files would be nobody's: no home that can be written, no file that can be changed. A small one
+ * is copied into memory with the owners that the map would have shown. -ENOSPC: it is not small. */
+static int copy_layer(const csn_keeper *k, int layer, int *ret_fd)
+{
+    const csn_copy_ids ids = { .count = CSN_INSIDE_IDS, .to = (uint32_t) k->plan.id_base };
+    csn_auto(fd) int src = openat(layer, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), dst = -1,
+                     tmpfs = -1;
+    int r = src < 0 ? -errno
+                    : csn_mount_tmpfs(COPY_MAX_BYTES, COPY_MAX_FILES, 0755,
+                                      CSN_ATTR_NOSUID | CSN_ATTR_NODEV, &tmpfs);
+
+    if (r < 0)
+        return r;
+    dst = openat(tmpfs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dst < 0)
+        return -errno;
+    r = csn_tree_copy(src, dst, ids);
+    if (r == 0)
+        *ret_fd = csn_take_fd(&tmpfs);
+    return r;
+}
+
+static bool is_unmapped(int r)
+{
+    return r == -EINVAL || r == -EOPNOTSUPP;
+}
+
+/* --- volumes there -------------------------------------------------------------------------------------------------- */
+
+/* 1: it is; 0: it is not; -errno. */
+static int is_empty(int dirfd, const char *name)
+{
+    csn_auto(fd) int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    csn_dents dents;
+    const char *entry;
     int r;
 
-    if (data < 0)
+    if (fd < 0)
         return -errno;
-    if (mount->subpath[0] == '\0')
-        return csn_tree_clone(data, "", false, ret_fd);
-    r = open_subpath(data, mount->subpath, &sub);
-    return r < 0 ? r : csn_tree_clone(sub, "", false, ret_fd);
+    csn_dents_begin(&dents, fd);
+    r = csn_dents_next(&dents, &entry, NULL);
+    return r < 0 ? r : r == 0;
+}
+
+static int open_volume_dir(const csn_keeper *k, const csn_plan_mount *mount, int *ret_fd)
+{
+    char path[96];
+
+    (void) snprintf(path, sizeof(path), "volumes/%s", mount->volume); /* names: 64 bytes */
+    *ret_fd = openat(k->state_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    return *ret_fd < 0 ? -errno : 0;
+}
+
+static bool is_in_image(const csn_keeper *k, const csn_plan_mount *mount)
+{
+    char path[96];
+
+    (void) snprintf(path, sizeof(path), "volumes/%s/data.img", mount->volume); /* names: 64 bytes */
+    return faccessat(k->state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* A directory with files in it stays what it is: they would be hidden. */
+static int clone_image(const csn_keeper *k, const csn_plan_mount *mount, int *ret_fd)
+{
+    csn_auto(fd) int dir = -1, whole = -1;
+    int r = open_volume_dir(k, mount, &dir);
+
+    if (r == 0 && !is_in_image(k, mount)) {
+        r = is_empty(dir, "data");
+        if (r == 0)
+            return -EINVAL;
+    }
+    if (r >= 0)
+        r = csn_loop_volume_open(dir, &whole);
+    if (r < 0)
+        return r;
+    if (mount->subpath[0])
+        return clone_subpath(whole, mount->subpath, ret_fd); /* before Linux 6.15: -EINVAL */
+    *ret_fd = csn_take_fd(&whole);
+    return 0;
+}
+
+static int map_volume(const csn_keeper *k, int fd)
+{
+    return csn_walls_off(k) & CSN_WALL_USERNS ? 0 : csn_tree_idmap(fd, k->userns_fd);
+}
+
+/* The whole of it first, whatever part is wanted: nothing may be made in a directory that turns out to be of no use. */
+static int clone_dir(const csn_keeper *k, const csn_plan_mount *mount, const char *path,
+                     int *ret_fd)
+{
+    csn_auto(fd) int data = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    csn_auto(fd) int fd = -1;
+    int r = data < 0 ? -errno : csn_tree_clone(data, "", false, &fd);
+
+    if (r == 0)
+        r = map_volume(k, fd);
+    if (r == 0 && mount->subpath[0]) {
+        csn_close(&fd);
+        r = clone_subpath(data, mount->subpath, &fd);
+        if (r == 0)
+            r = map_volume(k, fd);
+    }
+    if (r == 0)
+        *ret_fd = csn_take_fd(&fd);
+    return r;
+}
+
+static int clone_volume(const csn_keeper *k, const csn_plan_mount *mount, const char *path,
+                        int *ret_fd)
+{
+    csn_auto(fd) int fd = -1;
+    int r = is_in_image(k, mount) ? -EINVAL : clone_dir(k, mount, path, &fd);
+
+    if (is_unmapped(r)) {
+        r = clone_image(k, mount, &fd);
+        if (r == 0)
+            r = map_volume(k, fd);
+    }
+    if (r == 0)
+        *ret_fd = csn_take_fd(&fd);
+    return r;
 }
 
 static int clone_one(csn_keeper *k, const csn_tree_want *want, int *ret_fd)
@@ -88,12 +219,15 @@ static int clone_one(csn_keeper *k, const csn_tree_want *want, int *ret_fd)
     r = csn_tree_path(&k->plan, want, path, sizeof(path));
     if (r < 0)
         return r;
-    r = want->kind == CSN_TREE_VOLUME ? clone_volume(&k->plan.mounts[want->index], path, &fd)
-                                      : csn_tree_clone(AT_FDCWD, path, false, &fd);
+    if (want->kind == CSN_TREE_VOLUME)
+        return clone_volume(k, &k->plan.mounts[want->index], path, ret_fd);
+    r = csn_tree_clone(AT_FDCWD, path, false, &fd);
     if (r == 0 && !(csn_walls_off(k) & CSN_WALL_USERNS))
         r = csn_tree_idmap(fd, k->userns_fd);
-    /* A file system that can't be mapped still serves as a lower layer: its files belong to nobody inside. */
-    if (want->kind != CSN_TREE_VOLUME && (r == -EINVAL || r == -EOPNOTSUPP))
+    if (is_unmapped(r) && is_layer(k, want))
+        return copy_layer(k, fd, ret_fd);
+    /* The machine's own /usr serves as it is: its files belong to nobody inside. */
+    if (is_unmapped(r))
         r = 0;
     if (r == 0)
         *ret_fd = csn_take_fd(&fd);
@@ -102,6 +236,18 @@ static int clone_one(csn_keeper *k, const csn_tree_want *want, int *ret_fd)
 
 static int fail_tree(const csn_keeper *k, const csn_tree_want *want, int r, csn_error *err)
 {
+    char why[160];
+
+    if (r == -ENOSPC && is_layer(k, want)) {
+        (void) snprintf(why, sizeof(why),
+                        "can't map owners, and layer '%.32s' is too large to copy (%d MiB at most)",
+                        k->plan.layers[want->index], COPY_MAX_BYTES >> 20);
+        return csn_fail_unfit(k, why, err);
+    }
+    if (want->kind == CSN_TREE_VOLUME && r == -ENOEXEC)
+        return csn_fail_unfit(k, "can't hold a volume without mkfs.ext4 (Debian: e2fsprogs)", err);
+    if (want->kind == CSN_TREE_VOLUME && is_unmapped(r))
+        return csn_fail_unfit(k, "can't map the owners of a volume's files", err);
     if (want->kind == CSN_TREE_VOLUME)
         return csn_fail_sys(err, r, "open volume '%s'", k->plan.mounts[want->index].volume);
     if (want->kind == CSN_TREE_DISK)

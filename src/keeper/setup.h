@@ -33,6 +33,8 @@ int csn_cgroups_look(csn_keeper *k); /* 0 or -errno; fills k->host once */
 /* disk.c */
 int csn_disk_prepare(csn_keeper *k, csn_error *err);
 void csn_disk_release(csn_keeper *k);
+/* "The state directory … is on …, which …" and where to go instead. */
+int csn_fail_unfit(const csn_keeper *k, const char *why, csn_error *err);
 
 /* ids.c */
 int csn_ids_map(csn_keeper *k, csn_error *err);

@@ -176,6 +176,9 @@ static int take_report(csn_keeper *k, csn_error *err)
     }
     if (report.kind != CSN_REPORT_BUILT) {
         csn_close_many(fds, n);
+        if (report.error == -EINVAL && csn_inside_is_upper_step(report.step) &&
+            k->disk_rung == CSN_DISK_WATCH) /* so far it could not be tried */
+            return csn_fail_unfit(k, "can't be the writable layer of a sandbox that stays", err);
         return csn_fail_sys(err, report.error, "%s%s%s%s", csn_inside_step_name(report.step),
                             report.detail[0] ? " '" : "", report.detail,
                             report.detail[0] ? "'" : "");

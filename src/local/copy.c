@@ -160,6 +160,8 @@ static int copy_stopped(copy_op *op, csn_error *err)
                         op->box->base.wish.id);
     op->is_locked = true;
     source = openat(op->box->dir_fd, "disk", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (source < 0 && errno == ENOENT) /* the keeper mounts it */
+        source = openat(op->box->dir_fd, "disk.img", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (source < 0)
         return csn_fail_sys(err, -errno, "open the files of sandbox '%s'", op->box->base.wish.id);
     return start_copy(op, source, -1, err);

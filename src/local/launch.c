@@ -1,5 +1,6 @@
 /* From a wish to a running sandbox, and from a stopped one to a running one. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,14 @@ static int check_volumes(const csn_local *local, const csn_wish *wish, csn_error
         (void) snprintf(path, sizeof(path), "volumes/%s/data", wish->mounts[i].volume); /* fits */
         if (faccessat(local->state_fd, path, F_OK, 0) < 0)
             return csn_fail_sys(err, -errno, "open volume '%s'", wish->mounts[i].volume);
+        (void) snprintf(path, sizeof(path), "volumes/%s/data.img",
+                        wish->mounts[i].volume); /* fits */
+        if (!local->is_privileged &&
+            faccessat(local->state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            return csn_fail(
+                err, CSN_E_UNSUPPORTED,
+                "volume '%s' is a file system in a file, which only the machine's root can mount",
+                wish->mounts[i].volume);
     }
     return CSN_OK;
 }

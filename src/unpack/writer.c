@@ -13,6 +13,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "kern/overlay.h"
 
 enum { NOBODY = 65534, ID_MAX = 65535, XATTR_MAX = 64 << 10 };
 
@@ -270,6 +271,9 @@ static int put_whiteout(csn_writer *w, const char *hidden)
         fd = open_below(w->parent_fd, hidden);
         return fd < 0 ? fd : set_opaque(fd);
     }
+    /* The other form is for layers that are copied before they are used, as the machine's root does on an overlay. */
+    if (w->ids.is_kept)
+        return csn_whiteout_make(w->parent_fd, hidden);
     return mknodat(w->parent_fd, hidden, S_IFCHR | 0600, makedev(0, 0)) < 0 ? -errno : 0;
 }
 
