@@ -3,11 +3,13 @@
  * R19), and what it was given without being told (R10, R31, R33, R36). */
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "host.h"
@@ -223,6 +225,14 @@ TEST(the_keeper_has_given_up_what_it_needs_no_more)
     "    except OSError: return False\n" \
     "print([fd for fd in range(16384) if is_open(fd)])\n"
 
+/* Without cgroups the keeper watches the sandbox's processes by a procfs of theirs, which is mounted nowhere. */
+static bool is_procfs(const char *path)
+{
+    struct statfs fs;
+
+    return statfs(path, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
 TEST(descriptors_and_directory_of_the_caller_stay_outside)
 {
     const char *dir = a_host_directory();
@@ -247,7 +257,8 @@ TEST(descriptors_and_directory_of_the_caller_stay_outside)
             (void) snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) both[i], fd);
             ssize_t n = readlink(path, target, sizeof(target) - 1);
             target[n > 0 ? n : 0] = '\0';
-            CHECK(strcmp(target, "/") != 0 && !strstr(target, dir));
+            if ((strcmp(target, "/") == 0 && !is_procfs(path)) || strstr(target, dir))
+                FAIL("%s is '%s'", path, target);
         }
     check_untouched(dir);
 }

@@ -5,13 +5,20 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "kern/caps.h"
+#include "kern/way.h"
 
 static csn_engine *engine;
 static char state[512];
@@ -19,15 +26,104 @@ static char state[512];
 bool is_rootless(void)
 {
     the_state(); /* where privilege is dropped */
-    return geteuid() != 0;
+    return csn_way_find() != CSN_WAY_PRIVILEGED;
 }
 
-/* The same stories without privilege: CSN_STORY_AS=nobody. */
+/* --- other machines: CSN_STORY_ON ----------------------------------------------------------------------------------- */
+
+/* The state directory on a file system that can't map ids; an overlay can't be an upper layer either. */
+static void mount_state(const char *top, const char *on)
+{
+    char options[2048], below[600];
+
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        SKIP("user: not root, so nothing can be mounted");
+    if (strcmp(on, "ramfs") == 0) {
+        CHECK(mount("ramfs", state, "ramfs", 0, "mode=0700") == 0);
+        return;
+    }
+    (void) snprintf(below, sizeof(below), "%s/below", top);
+    CHECK(mkdir(below, 0700) == 0 && mount("tmpfs", below, "tmpfs", 0, "mode=0755") == 0);
+    CHECK(chdir(below) == 0 && mkdir("lower", 0700) == 0 && mkdir("upper", 0700) == 0 &&
+          mkdir("work", 0700) == 0);
+    (void) snprintf(options, sizeof(options), "lowerdir=lower,upperdir=upper,workdir=work");
+    CHECK(mount("overlay", state, "overlay", 0, options) == 0);
+    CHECK(chdir("/") == 0);
+}
+
+/* --- other users: CSN_STORY_AS -------------------------------------------------------------------------------------- */
+
+enum { CONTAINER_BASE = 100000, CONTAINER_IDS = 65536 };
+
+static bool write_map(pid_t pid, const char *file)
+{
+    char path[64];
+    FILE *f;
+
+    (void) snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, file);
+    f = fopen(path, "w");
+    return f && fprintf(f, "0 %d %d\n", CONTAINER_BASE, CONTAINER_IDS) > 0 && fclose(f) == 0;
+}
+
+/* The root of a user namespace with 65536 ids, as in LXC. A child of ours, who stays outside, writes the maps. */
+static void become_container_root(void)
+{
+    int ready[2], status = -1;
+    pid_t own = getpid(), pid;
+
+    CHECK(chown(state, CONTAINER_BASE, CONTAINER_BASE) == 0 && pipe2(ready, O_CLOEXEC) == 0);
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        char byte;
+        close(ready[1]);
+        _exit(read(ready[0], &byte, 1) != 0 || !write_map(own, "gid_map") ||
+              !write_map(own, "uid_map"));
+    }
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+        SKIP("kernel: no user namespace: %s", strerror(errno));
+    close(ready[1]); /* go */
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    close(ready[0]);
+    CHECK(setresgid(0, 0, 0) == 0 && setgroups(0, NULL) == 0 && setresuid(0, 0, 0) == 0);
+}
+
+/* Root with the capabilities of Docker's default, but without its filter. */
+static void become_docker_root(void)
+{
+    const unsigned kept[] = { CAP_CHOWN,       CAP_DAC_OVERRIDE, CAP_FOWNER,
+                              CAP_FSETID,      CAP_KILL,         CAP_SETGID,
+                              CAP_SETUID,      CAP_SETPCAP,      CAP_NET_BIND_SERVICE,
+                              CAP_NET_RAW,     CAP_SYS_CHROOT,   CAP_MKNOD,
+                              CAP_AUDIT_WRITE, CAP_SETFCAP };
+    uint64_t mask = 0;
+
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        mask |= UINT64_C(1) << kept[i];
+    CHECK_INT(csn_caps_keep(mask), 0);
+}
+
+/* The same stories without privilege: CSN_STORY_AS=nobody, or as a root that is not the machine's. */
 static void drop_privilege(void)
 {
     const char *as = getenv("CSN_STORY_AS");
 
-    if (!as || geteuid() != 0)
+    if (!as)
+        return;
+    if (strcmp(as, "nobody") != 0 && (geteuid() != 0 || csn_way_find() != CSN_WAY_PRIVILEGED))
+        SKIP("user: not the machine's root");
+    if (strcmp(as, "container") == 0) {
+        become_container_root();
+        (void) prctl(PR_SET_DUMPABLE,
+                     1); /* else our own /proc/self/fd belongs to the machine's root */
+        return;
+    }
+    if (strcmp(as, "docker") == 0) {
+        become_docker_root();
+        return;
+    }
+    if (geteuid() != 0)
         return;
     if (chown(state, 65534, 65534) < 0 || setgroups(0, NULL) < 0 || setgid(65534) < 0 ||
         setuid(65534) < 0)
@@ -46,6 +142,8 @@ const char *the_state(void)
     }
     (void) snprintf(state, sizeof(state), "%s/state", top);
     CHECK(mkdir(state, 0700) == 0);
+    if (getenv("CSN_STORY_ON"))
+        mount_state(top, getenv("CSN_STORY_ON"));
     drop_privilege();
     return state;
 }
