@@ -9,8 +9,10 @@ if [ ! -x "$build/caisson" ]; then
     exit 1
 fi
 export PATH=$build:$PATH
-CAISSON_STATE=$(mktemp -d "${TMPDIR:-/tmp}/caisson-tour.XXXXXX")
-export CAISSON_STATE
+# shellcheck source=examples/place.sh
+. "$here/place.sh"
+try_place() { local id && id=$(caisson create) && caisson rm "$id"; }
+choose_state tour try_place
 
 bold='' dim='' off=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && [ "${TERM:-dumb}" != dumb ]; then
@@ -19,9 +21,8 @@ fi
 
 leave()
 {
-    caisson rm --all -q >/dev/null 2>&1
-    run=$(readlink "$CAISSON_STATE/run" 2>/dev/null) && rm -rf "$run" # what the state has in memory
-    rm -rf "$CAISSON_STATE"
+    [ -z "$own_state" ] || caisson rm --all -q >/dev/null 2>&1
+    drop_state
 }
 trap leave EXIT
 trap 'exit 130' INT TERM

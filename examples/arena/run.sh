@@ -8,9 +8,10 @@ if [ ! -x "$build/caisson" ]; then
     exit 1
 fi
 build=$(cd "$build" && pwd)
-CAISSON_STATE=$(mktemp -d "${TMPDIR:-/tmp}/caisson-demo.XXXXXX")
-export CAISSON_STATE
-trap 'rm -rf "$CAISSON_STATE"' EXIT
+# shellcheck source=examples/place.sh
+. "$here/../place.sh"
+choose_state demo "$build/caisson" run -- sh -c 'echo x > ~/x'
+trap drop_state EXIT
 trap : INT TERM # caisson cleans up after itself; its status decides
 
 mkdir -p "$build/demo" && cd "$build/demo" || exit 1
