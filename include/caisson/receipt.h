@@ -71,7 +71,8 @@ typedef struct csn_receipt {
     int64_t disk_limit_bytes;
     int64_t timeout_ms;
     int64_t output_limit_bytes;
-    int shares_host_uid; /* 1: without privilege all sandboxes run as the caller's uid */
+    int shares_host_uid; /* 1: without privilege all sandboxes share one uid: the caller's, or
+                          * for a root that is not the machine's another one */
     csn_cpu_rung cpu_rung;
 } csn_receipt;
 
