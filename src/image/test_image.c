@@ -15,6 +15,7 @@
 #include "image/image.h"
 #include "image/record.h"
 #include "image/tree.h"
+#include "owner.h"
 
 #define LAYER_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define LAYER_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -175,7 +176,7 @@ TEST(the_host_is_an_image_with_a_base_of_its_own)
     CHECK(has(root, "etc/passwd") && has(root, "etc/ld.so.cache") && has(root, "usr"));
     CHECK(fstatat(root, "tmp", &st, 0) == 0 && (st.st_mode & 07777) == 01777);
     CHECK(fstatat(root, "home/daytona", &st, 0) == 0);
-    CHECK_INT(st.st_uid, geteuid() == 0 ? 1000 : geteuid());
+    CHECK_INT(st.st_uid, owner_for(1000));
 }
 
 TEST(nothing_secret_comes_along_with_the_host)

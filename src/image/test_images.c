@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "image/test_state.h"
+#include "owner.h"
 #include "tar_maker.h"
 
 static const char *make_oci(void)
@@ -139,7 +140,7 @@ TEST(what_one_sandbox_writes_the_image_does_not_see)
     open_engine();
     OK(csn_image_import(engine, "tiny", make_tree(), &err));
     one = A_SANDBOX(.image = "tiny",
-                    .user = geteuid() == 0 ? "root" : NULL); /* else all files are ours */
+                    .user = is_machines_root() ? "root" : NULL); /* else all files are ours */
     CHECK_STR(says(one, "cd /home/daytona; echo changed > motto; cat motto"), "changed\n");
     two = A_SANDBOX(.image = "tiny", .is_ephemeral = 1);
     CHECK_STR(says(two, "cat /home/daytona/motto"), "this is an image\n");

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "base/id.h"
 #include "base/time.h"
 #include "csn_test.h"
+#include "owner.h"
 #include "wire/spec.h"
 
 enum { WAIT_MS = 60000 }; /* the machine may be busy with other tests */
@@ -54,6 +56,14 @@ void make_link(const char *state, const char *path, const char *target)
         FAIL("symlink %s: %s", full, strerror(errno));
 }
 
+static int give_one(const char *path, const struct stat *st, int kind, struct FTW *walk)
+{
+    (void) st;
+    (void) kind;
+    (void) walk;
+    return lchown(path, owner_for(0), group_for(0));
+}
+
 void make_base(const char *state, const char *base)
 {
     static const char *const root[] = { "dev", "etc", "home", "proc", "root",
@@ -78,6 +88,8 @@ void make_base(const char *state, const char *base)
     make_file(state, path, "caisson\n");
     snprintf(path, sizeof(path), "%s/etc/hosts", base);
     make_file(state, path, "127.0.0.1 localhost caisson\n");
+    snprintf(path, sizeof(path), "%s/%s", state, base);
+    CHECK_INT(nftw(path, give_one, 16, FTW_PHYS), 0);
 }
 
 const char *make_state(void)
@@ -195,7 +207,7 @@ void new_box(box *b, const char *state, uint32_t flags)
         .name = "",
         .target = "",
         .hostname = "",
-        .id_base = geteuid() == 0 ? 0x40000000 + (int64_t) (getpid() % 1000) * 65536 : 0,
+        .id_base = is_machines_root() ? 0x40000000 + (int64_t) (getpid() % 1000) * 65536 : 0,
         .id_index = -1,
         .memory_bytes = 256 << 20,
         .cpu_milli = 1000,

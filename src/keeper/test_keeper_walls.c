@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "csn_test.h"
 #include "drive.h"
+#include "owner.h"
 #include "wire/spec.h"
 
 TEST(walls_stand)
@@ -89,7 +90,7 @@ TEST(root_inside_is_root_inside)
     static box b;
     char out[1024];
 
-    if (geteuid() != 0 && !has_subordinate_ids())
+    if (!is_machines_root() && !has_subordinate_ids())
         SKIP("user: needs a range of ids in /etc/subuid and /etc/subgid");
     start_box(&b, make_state(), CSN_PLAN_EPHEMERAL | CSN_PLAN_ROOT_INSIDE);
     csn_spawn spawn = { .flags = CSN_SPAWN_ROOT, .fds = CSN_FD_STDOUT, .output_bytes = -1 };
@@ -230,7 +231,7 @@ TEST(volumes_are_shared_and_bounded_to_their_place)
     make_dir(b.state, "volumes/v/data");
     snprintf(path, sizeof(path), "%s/volumes/v/data", b.state);
     if (geteuid() == 0)
-        CHECK(chown(path, 1000, 1000) == 0);
+        CHECK(chown(path, owner_for(1000), group_for(1000)) == 0);
     b.plan.n_mounts = 1;
     b.plan.mounts[0] = (csn_plan_mount){ "v", "/data", "sub/dir", 0 };
     start_keeper(&b);
@@ -263,7 +264,7 @@ TEST(a_strict_disk_is_full_when_it_is_full)
     start_keeper(&b);
     csn_test_defer(end_quietly, &b);
     send_plan(&b);
-    if (geteuid() != 0) {
+    if (!is_machines_root()) {
         csn_wire_error e;
         expect(&b, CSN_FRAME_ERROR);
         csn_msg_fixed(&b.msg, &e, sizeof(e));
