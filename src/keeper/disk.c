@@ -51,10 +51,11 @@ int csn_fail_unfit(const csn_keeper *k, const char *why, csn_error *err)
 {
     char name[CSN_FS_NAME_SIZE];
 
+    /* All of it fits into a message: the remedy must not be cut off. */
     return csn_fail(
         err, CSN_E_UNSUPPORTED,
-        "the state directory '%.80s' is on %s, which %s: set CAISSON_STATE (or --state) to a directory on "
-        "ext4, xfs, btrfs or tmpfs",
+        "the state directory '%.60s' is on %s, which %s: set CAISSON_STATE (or --state) to one on ext4, "
+        "xfs, btrfs or tmpfs",
         k->plan.state_dir, csn_fs_name(k->state_fd, name), why);
 }
 

@@ -18,10 +18,12 @@ static bool looks_killed(int status)
     return looks_ended_by(status, SIGKILL);
 }
 
-/* A disk that is only counted has no end; but one file alone would have been more than all of it may be. */
+/* A disk that is only counted has no end, and an image has a least size; but one file alone would have been more than all of
+ * it may be. */
 static bool met_file_limit(const csn_keeper *k, int status)
 {
-    return k->disk_rung == CSN_DISK_WATCH && k->plan.disk_bytes > 0 && looks_ended_by(status, SIGXFSZ);
+    return k->disk_rung != CSN_DISK_TMPFS && k->plan.disk_bytes > 0 &&
+           looks_ended_by(status, SIGXFSZ);
 }
 
 /* Without a cgroup nobody counts refusals; but a command that failed while more processes than allowed are about failed

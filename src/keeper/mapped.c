@@ -239,11 +239,14 @@ static int fail_tree(const csn_keeper *k, const csn_tree_want *want, int r, csn_
     char why[160];
 
     if (r == -ENOSPC && is_layer(k, want)) {
-        (void) snprintf(why, sizeof(why),
-                        "can't map owners, and layer '%.32s' is too large to copy (%d MiB at most)",
-                        k->plan.layers[want->index], COPY_MAX_BYTES >> 20);
+        (void) snprintf(
+            why, sizeof(why), "can't map owners, and layer '%.12s' is over %d MiB or %d files",
+            k->plan.layers[want->index], COPY_MAX_BYTES >> 20, COPY_MAX_FILES); /* fits */
         return csn_fail_unfit(k, why, err);
     }
+    if (r == -EOPNOTSUPP && is_layer(k, want)) /* before Linux 6.6 */
+        return csn_fail_unfit(k, "can't map owners, and tmpfs can't hold a layer's attributes here",
+                              err);
     if (want->kind == CSN_TREE_VOLUME && r == -ENOEXEC)
         return csn_fail_unfit(k, "can't hold a volume without mkfs.ext4 (Debian: e2fsprogs)", err);
     if (want->kind == CSN_TREE_VOLUME && is_unmapped(r))

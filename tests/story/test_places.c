@@ -99,6 +99,9 @@ TEST(a_limit_on_its_disk_holds_there)
     CHECK_STR(sh(box, "head -c 64m /dev/zero > big 2> /dev/null; test $? -ne 0 && echo full")->out,
               "full\n");
     OK(csn_sandbox_delete(box, err));
+    box = a_sandbox(.disk_bytes = 8 << 20); /* less than an image can be */
+    CHECK_STR(ending(sh(box, "head -c 64m /dev/zero > big")), "disk-full");
+    OK(csn_sandbox_delete(box, err));
 }
 
 TEST(a_volume_is_the_users_and_shared_while_both_run)
