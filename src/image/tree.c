@@ -172,20 +172,29 @@ int csn_tree_remove(int dirfd, const char *name)
     return r == -ENOENT ? 0 : r;
 }
 
+/* The descriptor is the list's, or -errno. */
+static int open_list(int dirfd, const char *name, DIR **ret_dir)
+{
+    int fd = open_dir(dirfd, name);
+
+    if (fd < 0)
+        return fd;
+    *ret_dir = fdopendir(fd);
+    if (!*ret_dir) {
+        csn_close(&fd);
+        return -ENOMEM;
+    }
+    return fd;
+}
+
 static int measure_dir(int dirfd, const char *name, csn_tree_count *sum, unsigned depth)
 {
     struct dirent *entry;
     AUTO_DIR dir = NULL;
-    int fd;
+    int fd = open_list(dirfd, name, &dir);
 
-    fd = open_dir(dirfd, name);
     if (fd < 0)
         return fd;
-    dir = fdopendir(fd);
-    if (!dir) {
-        csn_close(&fd);
-        return -ENOMEM;
-    }
     while ((entry = readdir(dir))) {
         struct stat st;
 
@@ -214,16 +223,10 @@ int csn_tree_give(int dirfd, const char *name, uid_t uid, gid_t gid)
 {
     struct dirent *entry;
     AUTO_DIR dir = NULL;
-    int fd, r = 0;
+    int fd = open_list(dirfd, name, &dir), r = fd < 0 ? fd : 0;
 
-    fd = open_dir(dirfd, name);
-    if (fd < 0)
-        return fd;
-    dir = fdopendir(fd);
-    if (!dir) {
-        csn_close(&fd);
-        return -ENOMEM;
-    }
+    if (r < 0)
+        return r;
     while (r == 0 && (entry = readdir(dir)))
         if (!is_dots(entry->d_name))
             r = give_entry(fd, entry->d_name, uid, gid);

@@ -43,6 +43,15 @@ TEST(one_id_is_roots_own_and_nonsense_is_none)
     CHECK_INT(choose("0 0 0\n", "0 0 0\n"), 0);
 }
 
+TEST(ids_that_are_not_in_the_map_are_told)
+{
+    if (csn_way_why_ordinary())
+        SKIP("user: not every id is here");
+    CHECK(csn_way_has_ids(65534, 65534));
+    CHECK(csn_way_has_ids(1000, 5));
+    CHECK(!csn_way_has_ids((uid_t) -1, 1000));
+}
+
 TEST(an_ordinary_user_is_its_own_owner)
 {
     csn_owner owner = { 1, 1, true };

@@ -98,15 +98,32 @@ uint32_t csn_way_choose_id(csn_str uids, csn_str gids)
     return (uint32_t) best;
 }
 
+typedef struct id_maps {
+    char uids[MAP_SIZE], gids[MAP_SIZE];
+} id_maps;
+
+static int read_maps(id_maps *ret)
+{
+    int r = csn_small_read(AT_FDCWD, "/proc/self/uid_map", ret->uids, sizeof(ret->uids));
+
+    return r < 0 ? r : csn_small_read(AT_FDCWD, "/proc/self/gid_map", ret->gids, sizeof(ret->gids));
+}
+
 static uint32_t find_other_id(void)
 {
-    char uids[MAP_SIZE], gids[MAP_SIZE];
-    int n_uids = csn_small_read(AT_FDCWD, "/proc/self/uid_map", uids, sizeof(uids));
-    int n_gids = csn_small_read(AT_FDCWD, "/proc/self/gid_map", gids, sizeof(gids));
+    id_maps maps;
 
-    if (n_uids < 0 || n_gids < 0 || (csn_caps_effective() & needed_for_other) != needed_for_other)
+    if (read_maps(&maps) < 0 || (csn_caps_effective() & needed_for_other) != needed_for_other)
         return 0;
-    return csn_way_choose_id(csn_str_n(uids, (size_t) n_uids), csn_str_n(gids, (size_t) n_gids));
+    return csn_way_choose_id(csn_str_of(maps.uids), csn_str_of(maps.gids));
+}
+
+bool csn_way_has_ids(uid_t uid, gid_t gid)
+{
+    id_maps maps;
+
+    return read_maps(&maps) >= 0 && highest_in(csn_str_of(maps.uids), uid, 1) == uid &&
+           highest_in(csn_str_of(maps.gids), gid, 1) == gid;
 }
 
 /* This file is the kernel's own, so its owner is uid 0 of the first user namespace, and its group likewise. Shown as 0 it is

@@ -35,6 +35,9 @@ typedef struct csn_owner {
  * NULL: *ret_owner is filled. Else a static sentence that says why no sandbox may be made. */
 const char *csn_way_owner(csn_owner *ret_owner);
 
+/* Whether these exist in our user namespace; neither is 0. */
+bool csn_way_has_ids(uid_t uid, gid_t gid);
+
 /* The id of such sandboxes, from the text of uid_map and gid_map: the preferred one, or else the highest that is both a
  * user's and a group's. 0: there is none besides root's. */
 uint32_t csn_way_choose_id(csn_str uids, csn_str gids);

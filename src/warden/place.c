@@ -47,6 +47,7 @@ int csn_front_user_find(const csn_warden_options *o, csn_front_user *ret_user, c
     const char *const names[] = { "caisson", "nobody" };
     const char *wished = o->user;
     const struct passwd *pw = NULL;
+    csn_owner owner;
 
     if (!can_change_user()) {
         pw = getpwuid(geteuid());
@@ -64,6 +65,13 @@ int csn_front_user_find(const csn_warden_options *o, csn_front_user *ret_user, c
                         wished ? wished : "nobody");
     if (pw->pw_uid == 0)
         return csn_fail(err, CSN_E_INVALID, "the front must not run as root: name another --user");
+    if (!wished && !csn_way_has_ids(pw->pw_uid, pw->pw_gid) && !csn_way_owner(&owner) &&
+        owner.is_other) {
+        *ret_user = (csn_front_user){ .uid = owner.uid, .gid = owner.gid, .is_other = true };
+        (void) snprintf(ret_user->name, sizeof(ret_user->name), "uid %u",
+                        (unsigned) owner.uid); /* fits */
+        return CSN_OK;
+    }
     *ret_user = (csn_front_user){ .uid = pw->pw_uid, .gid = pw->pw_gid, .is_other = true };
     (void) snprintf(ret_user->name, sizeof(ret_user->name), "%s", pw->pw_name);
     return CSN_OK;

@@ -209,8 +209,9 @@ static int uid_of(int pid)
 
     (void) snprintf(path, sizeof(path), "/proc/%d/status", pid);
     FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof(line), f) && sscanf(line, "Uid: %d", &uid) != 1)
-        ;
+    while (f && uid < 0 && fgets(line, sizeof(line), f))
+        if (strncmp(line, "Uid:", 4) == 0)
+            uid = (int) strtol(line + 4, NULL, 10);
     if (f)
         fclose(f);
     return uid;
