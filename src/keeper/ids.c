@@ -71,8 +71,7 @@ static int make_expendable(csn_keeper *k, csn_error *err)
 
     (void) snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int) k->init_pid); /* fits */
     r = csn_write_file(AT_FDCWD, path, "500", 3);
-    /* Dead already: why is in the report that is still to be read. */
-    return r < 0 && r != -ESRCH ? csn_fail_sys(err, r, "lower the sandbox's OOM rank") : CSN_OK;
+    return r < 0 ? csn_fail_sys(err, r, "lower the sandbox's OOM rank") : CSN_OK;
 }
 
 /* With privilege it can wait until the child is busy; without, the file is ours only until the child changes its ids. */

@@ -81,7 +81,12 @@ uint64_t csn_late_namespaces;
 static int make_namespaces(csn_inside *in)
 {
     const csn_report report = { .kind = CSN_REPORT_NAMESPACED };
+    int r = csn_clone_late();
 
+    if (r < 0) {
+        csn_inside_about(in, "time");
+        return r;
+    }
     if (csn_late_namespaces && syscall(SYS_unshare, csn_late_namespaces) < 0)
         return -errno;
     return csn_send_fds(in->setup_fd, &report, sizeof(report), NULL, 0);

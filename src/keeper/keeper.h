@@ -59,6 +59,7 @@ struct csn_keeper {
     int slirp_pidfd;
     pid_t init_pid, slirp_pid;
     bool is_cloned_early, is_namespaced;
+    bool has_child_failed; /* and why was told */
 
     csn_cgroup_host host;
     bool is_host_known;

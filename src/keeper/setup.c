@@ -145,40 +145,46 @@ static const struct step {
     const char *name;
     int (*run)(csn_keeper *k, csn_error *err);
     void (*undo)(csn_keeper *k); /* also after a failed run: takes half-built things */
+    bool is_beside_child;        /* which may have failed first */
 } steps[] = {
-    { "check the plan", check_plan, NULL },
-    { "open directories", open_dirs, close_dirs },
-    { "take the lock", lock_box, unlock_box },
-    { "clear old logs", clear_logs, NULL },
-    { "prepare the disk", csn_disk_prepare, csn_disk_release },
-    { "choose limits", csn_cgroups_choose, csn_cgroups_remove }, /* undone when the child is dead */
-    { "make cgroups (v2)", make_groups_early, NULL },
-    { "clone", make_child, csn_kill_child },
-    { "map ids", csn_ids_map, NULL },
-    { "hand over layers", csn_start_child, NULL }, /* from here on the child builds beside us */
-    { "lower the OOM rank", csn_ids_rank, NULL },
-    { "make cgroups (v1)", make_groups_late, NULL },
-    { "let the child join", csn_let_join,
-      NULL }, /* it waits for this before it leaves the host's root */
-    { "finish cgroups", csn_cgroups_finish, NULL },
-    { "listen for clients", listen_detached, stop_listening },
-    { "start the network", csn_outbound_start, csn_outbound_stop },
-    { "hold namespaces", csn_hold, NULL },
-    { "confine the keeper", csn_confine, NULL }, /* before any foreign code runs */
-    { "hear an early command", csn_client_hear_early, NULL },
-    { "wait for init", csn_await_init, NULL },
+    { "check the plan", check_plan, NULL, false },
+    { "open directories", open_dirs, close_dirs, false },
+    { "take the lock", lock_box, unlock_box, false },
+    { "clear old logs", clear_logs, NULL, false },
+    { "prepare the disk", csn_disk_prepare, csn_disk_release, false },
+    { "choose limits", csn_cgroups_choose, csn_cgroups_remove,
+      false }, /* undone when the child is dead */
+    { "make cgroups (v2)", make_groups_early, NULL, true },
+    { "clone", make_child, csn_kill_child, true },
+    { "map ids", csn_ids_map, NULL, true },
+    { "hand over layers", csn_start_child, NULL,
+      true }, /* from here on the child builds beside us */
+    { "lower the OOM rank", csn_ids_rank, NULL, true },
+    { "make cgroups (v1)", make_groups_late, NULL, true },
+    { "let the child join", csn_let_join, NULL,
+      true }, /* it waits for this before it leaves the host's root */
+    { "finish cgroups", csn_cgroups_finish, NULL, true },
+    { "listen for clients", listen_detached, stop_listening, true },
+    { "start the network", csn_outbound_start, csn_outbound_stop, true },
+    { "hold namespaces", csn_hold, NULL, true },
+    { "confine the keeper", csn_confine, NULL, true }, /* before any foreign code runs */
+    { "hear an early command", csn_client_hear_early, NULL, true },
+    { "wait for init", csn_await_init, NULL, true },
 };
 
 int csn_setup_run(csn_keeper *k, csn_error *err)
 {
+    const struct step *step = steps;
     int r = CSN_OK;
 
     for (k->n_steps_done = 0; r == CSN_OK && k->n_steps_done < CSN_COUNT(steps);
          k->n_steps_done++) {
-        int fault = csn_fault(steps[k->n_steps_done].name);
-        r = fault < 0 ? csn_fail_sys(err, fault, "%s", steps[k->n_steps_done].name)
-                      : steps[k->n_steps_done].run(k, err);
+        step = &steps[k->n_steps_done];
+        int fault = csn_fault(step->name);
+        r = fault < 0 ? csn_fail_sys(err, fault, "%s", step->name) : step->run(k, err);
     }
+    if (r != CSN_OK && step->is_beside_child)
+        r = csn_child_blame(k, r, err);
     if (r != CSN_OK)
         csn_setup_undo(k);
     return r;

@@ -55,6 +55,8 @@ int csn_start_child(csn_keeper *k, csn_error *err); /* hands over the plan and t
 int csn_let_join(csn_keeper *k, csn_error *err);    /* and last the cgroups */
 int csn_await_namespaces(csn_keeper *k, csn_error *err);
 int csn_await_init(csn_keeper *k, csn_error *err);
+int csn_child_blame(csn_keeper *k, int failed,
+                    csn_error *err); /* the first failure: `failed`, or the child's */
 void csn_kill_child(csn_keeper *k); /* kills init, waits for it, closes what leads to it */
 
 /* outbound.c */

@@ -117,10 +117,7 @@ int csn_let_join(csn_keeper *k, csn_error *err)
         fds[i] = k->cgroup.in[i].tasks_fd;
     r = csn_send_fds(k->setup_fd, &join, sizeof(join), fds, join.n_tasks);
     csn_cgroup_close_tasks(&k->cgroup);
-    /* Dead already: the report of why is waited for. */
-    return r < 0 && r != -EPIPE && r != -ECONNRESET
-               ? csn_fail_sys(err, r, "let the child join its cgroups")
-               : CSN_OK;
+    return r < 0 ? csn_fail_sys(err, r, "let the child join its cgroups") : CSN_OK;
 }
 
 int csn_start_child(csn_keeper *k, csn_error *err)
@@ -176,6 +173,7 @@ static int take_report(csn_keeper *k, csn_error *err)
     }
     if (report.kind != CSN_REPORT_BUILT) {
         csn_close_many(fds, n);
+        k->has_child_failed = true;
         if (report.error == -EINVAL && csn_inside_is_upper_step(report.step) &&
             k->disk_rung == CSN_DISK_WATCH) /* so far it could not be tried */
             return csn_fail_unfit(k, "can't be the writable layer of a sandbox that stays", err);
@@ -221,6 +219,30 @@ static int fail_dead(csn_keeper *k, csn_error *err)
         return csn_fail(err, CSN_E_SYSTEM, "init was killed by signal %d while it started",
                         end.status);
     return csn_fail(err, CSN_E_SYSTEM, "init ended before it was ready");
+}
+
+/* A step of ours failed while the child was building. If the child failed first, ours is only what its death did to us:
+ * the cause is in its report. It is told that nothing more comes, so that it ends its own steps before we look: which of
+ * two failures is named must not depend on who was faster. */
+int csn_child_blame(csn_keeper *k, int failed, csn_error *err)
+{
+    const int64_t deadline = csn_deadline_in_ms(CSN_KILL_WAIT_MS);
+    csn_error theirs = { 0, 0, "" };
+
+    if (k->has_child_failed || k->init_pidfd < 0)
+        return failed;
+    if (k->setup_fd >= 0)
+        (void) shutdown(k->setup_fd, SHUT_WR); /* hung up: its last words are still there */
+    while (!k->has_child_failed && k->setup_fd >= 0 &&
+           csn_wait_fd(k->setup_fd, POLLIN, deadline) == 1)
+        (void) take_report(k, &theirs); /* the flag tells */
+    if (!k->has_child_failed && k->setup_fd < 0 && k->built_ns == 0)
+        (void) fail_dead(k, &theirs);                       /* killed */
+    if (theirs.code == CSN_OK || theirs.sys_errno == EPIPE) /* it waited for us */
+        return failed;
+    if (err)
+        *err = theirs;
+    return theirs.code;
 }
 
 static void count_walls(csn_keeper *k)
@@ -285,5 +307,5 @@ void csn_kill_child(csn_keeper *k)
     csn_close(&k->setup_fd);
     csn_close(&k->control_fd);
     csn_close(&k->proc_fd);
-    k->is_cloned_early = k->is_namespaced = false;
+    k->is_cloned_early = k->is_namespaced = k->has_child_failed = false;
 }

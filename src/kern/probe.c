@@ -69,7 +69,9 @@ static int try_in(uint64_t flags, int (*body)(void))
         csn_close(&go_out);
         if (csn_read(go_in, &byte, 1) != 1)
             _exit(EIO);
-        r = body ? body() : 0;
+        r = csn_clone_late();
+        if (r == 0 && body)
+            r = body();
         _exit(r < 0 ? -r : 0);
     }
     if (flags & CSN_CLONE_NEWUSER)

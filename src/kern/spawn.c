@@ -37,16 +37,20 @@ static pid_t clone3(uint64_t flags, int cgroup_fd, int *pidfd)
     return pid < 0 ? -errno : pid;
 }
 
-/* clone() has no bit for a time namespace: the child makes it and steps in. It is alone and new, so
- * there is nobody but the parent's wait to tell of a failure. */
-static void enter_new_time(void)
+static int late_error; /* in the child: of its own time namespace */
+
+/* clone() has no bit for a time namespace: the child makes it and steps in. */
+static int enter_new_time(void)
 {
     if (syscall(SYS_unshare, CSN_CLONE_NEWTIME) < 0)
-        _exit(126);
-    int fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || syscall(SYS_setns, fd, CSN_CLONE_NEWTIME) < 0)
-        _exit(126);
-    (void) close(fd); /* nothing was written through it */
+        return -errno;
+    csn_auto(fd) int fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
+    return fd < 0 || syscall(SYS_setns, fd, CSN_CLONE_NEWTIME) < 0 ? -errno : 0;
+}
+
+int csn_clone_late(void)
+{
+    return late_error;
 }
 
 /* Containers with an old seccomp profile answer clone3 with ENOSYS. REMOVE-WHEN: never */
@@ -61,7 +65,7 @@ static pid_t clone_old(uint64_t flags, int *pidfd)
     if (pid < 0)
         return -errno;
     if (pid == 0 && flags & CSN_CLONE_NEWTIME)
-        enter_new_time();
+        late_error = enter_new_time();
     return pid;
 }
 

@@ -17,7 +17,7 @@
 #include "base/time.h"
 #include "local/local.h"
 
-enum { STAT_WAIT_MS = 5000 };
+enum { STAT_WAIT_MS = 5000, SETTLE_WAIT_MS = 20000 };
 
 static void on_event(csn_conn *conn, csn_msg *msg)
 {
@@ -288,6 +288,15 @@ int csn_local_box_load(csn_local *local, const char *id, csn_local_box **ret_box
     }
     *ret_box = box;
     return CSN_OK;
+}
+
+void csn_local_box_settle(csn_local_box *box)
+{
+    const int64_t deadline = csn_deadline_in_ms(SETTLE_WAIT_MS);
+
+    while (box->is_early && csn_conn_is_open(&box->conn) &&
+           csn_wait_fd(box->conn.fd, POLLIN, deadline) == 1)
+        csn_conn_poll(&box->conn);
 }
 
 int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)

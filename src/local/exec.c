@@ -404,9 +404,13 @@ int csn_local_exec_start(csn_box *base, const csn_exec_spec *spec, const csn_exe
     csn_close_many(far, 3);
     if (r < 0) {
         csn_exec_unref(x);
-        if (r == -ENOTCONN) /* it ended, and we had not heard of it */
+        bool is_unbuilt = box->is_early;
+        if (is_unbuilt) /* if it can't be built, that is why */
+            csn_local_box_settle(box);
+        else if (r == -ENOTCONN) /* it ended, and we had not heard of it */
             csn_conn_poll(&box->conn);
-        int why = r == -ENOTCONN ? csn_local_box_need(box, "run a command", err) : CSN_OK;
+        int why =
+            is_unbuilt || r == -ENOTCONN ? csn_local_box_need(box, "run a command", err) : CSN_OK;
         return why < 0 ? why : csn_fail_sys(err, r, "run a command in sandbox '%s'", base->wish.id);
     }
     *ret_exec = &x->base;

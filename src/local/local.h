@@ -187,6 +187,8 @@ int csn_local_box_lend(csn_box *box, int *ret_fd, csn_error *err);
 void csn_local_box_facts(csn_local_box *box, const csn_box_state *state);
 void csn_local_box_free(csn_box *box);
 int csn_local_box_refresh(csn_box *box, csn_error *err);
+/* Waits, bounded, until one that was handed out early is built or has failed. */
+void csn_local_box_settle(csn_local_box *box);
 /* CSN_OK when started, else CSN_E_STATE. */
 int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err);
 /* Calls done(result) from the loop, soon. */

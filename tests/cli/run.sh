@@ -154,4 +154,20 @@ ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 for _ in range(5):
     subprocess.run(["caisson", "run", "-q", "--", "true"], check=True)
 print(open(f"/proc/self/task/{os.getpid()}/children").read().split())')" "[]"
+# A command is sent while its sandbox is being built. If that can't be built, this is why, whatever became of the command.
+is "why no sandbox could be built comes first" "$(python3 -c '
+import ctypes, errno, os, struct, sys
+libc = ctypes.CDLL(None)
+calls = {"x86_64": (272, 293), "aarch64": (97, 59)}[os.uname().machine]  # unshare, pipe2
+code = [(0x20, 0, 0, 0)]
+for nr, e in zip(calls, (errno.ENOSPC, errno.EACCES)):
+    code += [(0x15, 0, 1, nr), (0x06, 0, 0, 0x50000 | e)]
+code.append((0x06, 0, 0, 0x7fff0000))
+text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
+class Prog(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Prog(len(code), ctypes.cast(text, ctypes.c_void_p))), 0, 0) == 0
+os.execvp("caisson", ["caisson", "run", "--", "true"])' 2>&1 </dev/null | head -n 1)" \
+    "caisson: make namespaces: No space left on device"
 plan
