@@ -74,6 +74,11 @@ typedef struct csn_receipt {
     int shares_host_uid; /* 1: without privilege all sandboxes share one uid: the caller's, or
                           * for a root that is not the machine's another one */
     csn_cpu_rung cpu_rung;
+    int64_t
+        cpu_asked_milli; /* what was asked for, when the group we are in (a job, a slice) has less; else 0 */
+    int64_t
+        outer_limit; /* oom, pids-limit: the limit that was met, when it is not ours but that of such a group:
+                              * bytes or processes; else 0 */
 } csn_receipt;
 
 CSN_API const char *

@@ -127,12 +127,22 @@ static void say_ending(const csn_receipt *r)
                  cli_duration_ms(r->timeout_ms));
         break;
     case CSN_ENDED_OOM:
-        cli_note("killed: the memory limit of %s was reached (--memory)",
-                 cli_limit_size(r->memory_limit_bytes));
+        if (r->outer_limit > 0)
+            cli_note(
+                "killed: the job's limit of %s was reached (of the group that caisson runs in; --memory can't raise it)",
+                cli_limit_size(r->outer_limit));
+        else
+            cli_note("killed: the memory limit of %s was reached (--memory)",
+                     cli_limit_size(r->memory_limit_bytes));
         break;
     case CSN_ENDED_PIDS_LIMIT:
-        cli_note("killed: the limit of %lld processes was reached (--pids)",
-                 (long long) r->pids_limit);
+        if (r->outer_limit > 0)
+            cli_note(
+                "killed: the job's limit of %lld processes was reached (of the group that caisson runs in; --pids can't raise it)",
+                (long long) r->outer_limit);
+        else
+            cli_note("killed: the limit of %lld processes was reached (--pids)",
+                     (long long) r->pids_limit);
         break;
     case CSN_ENDED_DISK_FULL:
         cli_note("killed: the disk limit of %s was reached (--disk)",

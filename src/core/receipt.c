@@ -112,6 +112,10 @@ static void put_ending(csn_buf *out, const csn_receipt *r)
         csn_buf_printf(out, " %d", r->exit_code);
     if (r->ended == CSN_ENDED_SIGNAL)
         csn_buf_printf(out, " %d", r->signal);
+    if (r->ended == CSN_ENDED_OOM && r->outer_limit > 0)
+        csn_buf_printf(out, " (the job's limit of %.4g MiB)", (double) r->outer_limit / (1 << 20));
+    if (r->ended == CSN_ENDED_PIDS_LIMIT && r->outer_limit > 0)
+        csn_buf_printf(out, " (the job's limit of %" PRId64 ")", r->outer_limit);
 }
 
 static void put_time(csn_buf *out, int64_t us)
@@ -153,6 +157,10 @@ size_t csn_receipt_text(const csn_receipt *receipt, char *buf, size_t buf_size)
                        receipt->n_processes == 1 ? "" : "es");
     if (receipt->is_output_cut)
         csn_buf_puts(&out, " · output cut");
+    if (receipt->cpu_asked_milli > 0)
+        csn_buf_printf(&out, " · %.4g of %.4g cores (the job's limit)",
+                       (double) receipt->cpu_limit_milli / 1e3,
+                       (double) receipt->cpu_asked_milli / 1e3);
     put_walls(&out, receipt);
     if (receipt->rung != CSN_RUNG_NONE)
         csn_buf_printf(&out, " · %s", NAME_OF(rung_names, receipt->rung));
@@ -185,6 +193,8 @@ static void put_limits(csn_jw *w, const csn_receipt *r)
     csn_jw_begin_object(w);
     put_limit(w, "memory_bytes", r->memory_limit_bytes);
     put_limit(w, "cpu_milli", r->cpu_limit_milli);
+    if (r->cpu_asked_milli > 0)
+        csn_jw_kint(w, "cpu_asked_milli", r->cpu_asked_milli);
     put_limit(w, "pids", r->pids_limit);
     put_limit(w, "disk_bytes", r->disk_limit_bytes);
     put_limit(w, "timeout_ms", r->timeout_ms);
@@ -193,6 +203,8 @@ static void put_limits(csn_jw *w, const csn_receipt *r)
     csn_jw_kstr(w, "cpu_rung", NAME_OF(cpu_rung_names, r->cpu_rung));
     csn_jw_kstr(w, "disk_rung", NAME_OF(disk_rung_names, r->disk_rung));
     put_names(w, "by_kernel", r->limits_kernel, false);
+    if (r->outer_limit > 0)
+        csn_jw_kint(w, r->ended == CSN_ENDED_OOM ? "job_memory_bytes" : "job_pids", r->outer_limit);
     csn_jw_end_object(w);
 }
 

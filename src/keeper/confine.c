@@ -47,6 +47,8 @@ static int fence(csn_keeper *k)
         r = csn_landlock_allow(&rs, k->cgroup.in[i].dir_fd, CSN_LANDLOCK_READ | CSN_LANDLOCK_WFILE);
         if (r == 0)
             r = csn_landlock_allow(&rs, k->cgroup.in[i].parent_fd, CSN_LANDLOCK_RMDIR);
+        if (r == 0 && k->cgroup.in[i].own_fd >= 0) /* somebody's: the empty `caisson` goes, too */
+            r = csn_landlock_allow(&rs, k->cgroup.in[i].own_fd, CSN_LANDLOCK_RMDIR);
     }
     if (r == 0 && k->proc_fd >= 0)
         r = csn_landlock_allow(&rs, k->proc_fd, CSN_LANDLOCK_READ);

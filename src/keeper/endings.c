@@ -6,6 +6,8 @@
 
 #include "serve.h"
 
+enum { CHARGE_SLACK = 1 << 20 }; /* memory is counted in batches: so near to a limit it was met */
+
 /* A shell answers 128 + 9 for a child that was killed. */
 static bool looks_ended_by(int status, int sig)
 {
@@ -37,6 +39,13 @@ static bool is_overcrowded(const csn_keeper *k)
            (sample.is_partial || (int64_t) sample.n_threads > k->plan.pids);
 }
 
+/* The kernel counts a kill where the program was, not where the limit was. The limit of a group around ours, when it is the
+ * narrower one or ours was not met; 0: ours. */
+static int64_t limit_around(int64_t outer, int64_t own, bool met_own)
+{
+    return outer > 0 && (own <= 0 || outer <= own || !met_own) ? outer : 0;
+}
+
 static csn_ending blame_limits(csn_command *cmd, int status)
 {
     csn_keeper *k = cmd->k;
@@ -45,13 +54,22 @@ static csn_ending blame_limits(csn_command *cmd, int status)
     if (k->cgroup.n > 0 && csn_cgroup_usage_read(&k->cgroup, &usage) == 0) {
         k->n_oom_kills = usage.n_oom_kills;
         k->n_fork_denied = usage.n_fork_denied;
+        k->n_memory_full = usage.n_memory_full;
+        k->n_processes_peak = usage.n_processes_peak;
         if ((int64_t) usage.memory_peak_bytes > k->peak_memory_bytes)
             k->peak_memory_bytes = (int64_t) usage.memory_peak_bytes;
     }
-    if (k->n_oom_kills > cmd->oom_at_start && looks_killed(status))
+    if (k->n_oom_kills > cmd->oom_at_start && looks_killed(status)) {
+        bool met_own = k->n_memory_full > cmd->full_at_start ||
+                       k->peak_memory_bytes + CHARGE_SLACK >= k->plan.memory_bytes;
+        cmd->state.outer_limit = limit_around(k->outer.memory_bytes, k->plan.memory_bytes, met_own);
         return CSN_ENDED_OOM;
-    if (k->n_fork_denied > cmd->denied_at_start || is_overcrowded(k))
+    }
+    if (k->n_fork_denied > cmd->denied_at_start || is_overcrowded(k)) {
+        bool met_own = k->n_processes_peak == 0 || (int64_t) k->n_processes_peak >= k->plan.pids;
+        cmd->state.outer_limit = limit_around(k->outer.n_processes, k->plan.pids, met_own);
         return CSN_ENDED_PIDS_LIMIT;
+    }
     if (csn_disk_is_full(k) || met_file_limit(k, status))
         return CSN_ENDED_DISK_FULL;
     return CSN_ENDED_RUNNING;

@@ -64,6 +64,9 @@ struct csn_keeper {
     csn_cgroup_host host;
     bool is_host_known;
     csn_cgroup cgroup;
+    csn_cgroup_outer outer;  /* limits of the groups around it */
+    int64_t cpu_asked_milli; /* more than they have: plan.cpu_milli is theirs; 0: as asked */
+    bool has_note;           /* boxes/<id>/cgroups */
     uint32_t walls, walls_missing, limits_kernel;
     csn_rung rung;
     csn_disk_rung disk_rung;
@@ -86,7 +89,7 @@ struct csn_keeper {
     /* Sums over commands that have ended, and what the watchers saw last. */
     int64_t user_us, sys_us, n_tasks, stdout_bytes, stderr_bytes;
     int64_t peak_memory_bytes, disk_bytes, disk_inodes;
-    uint64_t n_fork_denied, n_oom_kills;
+    uint64_t n_fork_denied, n_oom_kills, n_memory_full, n_processes_peak;
     unsigned n_denied_rounds; /* samples in a row in which clone() was refused */
 
     int survey_fd, survey_pidfd; /* survey.c: the disk is being measured */

@@ -2,6 +2,7 @@
 /* The ladder of limits: what cgroups can do here, and what is left to the watcher. */
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/time.h"
 #include "setup.h"
@@ -72,12 +73,20 @@ static int make_groups(csn_keeper *k, const csn_cgroup_limits *limits)
     return r; /* what was made is removed by this step's undo */
 }
 
+/* A limit of processes that its group is not below holds for it, too. */
+int64_t csn_pids_limit(const csn_keeper *k)
+{
+    int64_t left = k->host.n_hierarchies > 0 ? k->host.hierarchies[0].left_pids : 0;
+
+    return left > 0 && (k->plan.pids <= 0 || k->plan.pids > left) ? left : k->plan.pids;
+}
+
 static csn_cgroup_limits limits_of(const csn_keeper *k, uint32_t controllers)
 {
     return (csn_cgroup_limits){
         .controllers = controllers,
         .memory_bytes = k->plan.memory_bytes,
-        .n_processes = k->plan.pids,
+        .n_processes = csn_pids_limit(k),
         .cpu_milli = k->plan.cpu_milli,
     };
 }
@@ -95,11 +104,38 @@ int csn_cgroups_choose(csn_keeper *k, csn_error *err)
     return check_strict(k, have, err);
 }
 
+/* Inside somebody's limits ours can't be wider. The kernel (v1) refuses such a quota; elsewhere it would only be untrue. */
+static void fit_outer(csn_keeper *k)
+{
+    csn_cgroup_outer_read(&k->host, &k->outer);
+    if (k->outer.cpu_milli > 0 && k->plan.cpu_milli > k->outer.cpu_milli) {
+        k->cpu_asked_milli = k->plan.cpu_milli;
+        k->plan.cpu_milli = k->outer.cpu_milli;
+    }
+}
+
+/* In a group that somebody wants to remove one day: where ours are, for the sweep after a keeper that was killed, which may
+ * run in another. */
+static int note_groups(csn_keeper *k)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && !k->has_note && i < k->host.n_hierarchies; i++)
+        if (!k->host.hierarchies[i].is_top) {
+            r = csn_cgroup_host_write(&k->host, k->box_fd, CSN_BOX_CGROUPS);
+            k->has_note = true;
+        }
+    return r;
+}
+
 int csn_cgroups_make(csn_keeper *k, csn_error *err)
 {
+    fit_outer(k);
     const csn_cgroup_limits limits = limits_of(k, choose(k));
-    int r = make_groups(k, &limits);
+    int r = note_groups(k);
 
+    if (r == 0)
+        r = make_groups(k, &limits);
     return r < 0 ? csn_fail_sys(err, r, "make the cgroups of sandbox '%s'", k->plan.id) : CSN_OK;
 }
 
@@ -137,8 +173,12 @@ csn_cpu_rung csn_cpu_rung_of(const csn_keeper *k)
  * starts, to a single thread: a tree that runs can't be moved without somebody slipping away. */
 int csn_cgroups_resize(csn_keeper *k, int64_t memory_bytes, int64_t cpu_milli, csn_error *err)
 {
-    const csn_cgroup_limits limits = { .memory_bytes = memory_bytes, .cpu_milli = cpu_milli };
+    const bool is_wide = k->outer.cpu_milli > 0 && cpu_milli > k->outer.cpu_milli;
+    const int64_t cpu_asked = is_wide ? cpu_milli : 0;
 
+    if (is_wide)
+        cpu_milli = k->outer.cpu_milli;
+    const csn_cgroup_limits limits = { .memory_bytes = memory_bytes, .cpu_milli = cpu_milli };
     if (cpu_milli && !(k->limits_kernel & CSN_LIMIT_CPU) &&
         processors_of(cpu_milli) != processors_of(k->plan.cpu_milli))
         return csn_fail(err, CSN_E_UNSUPPORTED,
@@ -154,19 +194,24 @@ int csn_cgroups_resize(csn_keeper *k, int64_t memory_bytes, int64_t cpu_milli, c
         return csn_fail_sys(err, r, "resize sandbox '%s'", k->plan.id);
     if (memory_bytes)
         k->plan.memory_bytes = memory_bytes;
-    if (cpu_milli)
+    if (cpu_milli) {
         k->plan.cpu_milli = cpu_milli;
+        k->cpu_asked_milli = cpu_asked;
+    }
     return CSN_OK;
 }
 
 void csn_cgroups_remove(csn_keeper *k)
 {
-    if (k->cgroup.n == 0)
-        return;
+    int r = 0;
+
     /* Init is dead and took its PID namespace along; the groups are empty unless something is wrong. */
-    if (csn_cgroup_remove(&k->cgroup) < 0) {
+    if (k->cgroup.n > 0 && csn_cgroup_remove(&k->cgroup) < 0) {
         (void) csn_cgroup_kill(&k->cgroup); /* what stays is swept by the next engine */
-        (void) csn_cgroup_remove(&k->cgroup);
+        r = csn_cgroup_remove(&k->cgroup);
     }
+    if (r == 0 && k->has_note)
+        (void) unlinkat(k->box_fd, CSN_BOX_CGROUPS, 0); /* what stays is swept, too */
+    k->has_note = false;
     csn_cgroup_done(&k->cgroup);
 }

@@ -178,7 +178,7 @@ void csn_box_state_fill(csn_keeper *k, csn_box_state *ret_state)
         .shares_host_uid = !k->is_privileged,
         .memory_limit_bytes = k->plan.memory_bytes,
         .cpu_limit_milli = k->plan.cpu_milli,
-        .pids_limit = k->plan.pids,
+        .pids_limit = csn_pids_limit(k),
         .disk_limit_bytes = k->plan.disk_bytes,
         .started_ms = k->started_ms,
         .wall_us = k->started_ns ? (csn_now_ns() - k->started_ns) / 1000 : 0,
@@ -190,6 +190,7 @@ void csn_box_state_fill(csn_keeper *k, csn_box_state *ret_state)
         .n_commands_running = k->n_running,
         .ended = k->ending,
         .cpu_rung = csn_cpu_rung_of(k),
+        .cpu_asked_milli = k->cpu_asked_milli,
     };
 }
 

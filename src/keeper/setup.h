@@ -26,6 +26,7 @@ int csn_cgroups_finish(csn_keeper *k,
 uint32_t csn_cpu_processors(const csn_keeper *k);
 csn_cpu_rung csn_cpu_rung_of(const csn_keeper *k);
 
+int64_t csn_pids_limit(const csn_keeper *k);
 int csn_cgroups_resize(csn_keeper *k, int64_t memory_bytes, int64_t cpu_milli, csn_error *err);
 void csn_cgroups_remove(csn_keeper *k);
 int csn_cgroups_look(csn_keeper *k); /* 0 or -errno; fills k->host once */

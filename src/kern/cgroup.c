@@ -18,7 +18,7 @@ void csn_cgroup_init(csn_cgroup *cg)
 {
     *cg = (csn_cgroup){ .rung = CSN_CGROUP_NONE };
     for (size_t i = 0; i < CSN_COUNT(cg->in); i++)
-        cg->in[i].parent_fd = cg->in[i].dir_fd = cg->in[i].tasks_fd = -1;
+        cg->in[i].own_fd = cg->in[i].parent_fd = cg->in[i].dir_fd = cg->in[i].tasks_fd = -1;
 }
 
 void csn_cgroup_close_tasks(csn_cgroup *cg)
@@ -33,6 +33,7 @@ void csn_cgroup_done(csn_cgroup *cg)
     for (size_t i = 0; i < CSN_COUNT(cg->in); i++) {
         csn_close(&cg->in[i].dir_fd);
         csn_close(&cg->in[i].parent_fd);
+        csn_close(&cg->in[i].own_fd);
     }
     csn_cgroup_init(cg);
 }
@@ -68,8 +69,8 @@ static int check_id(const char *id)
     return len == 0 || len > CSN_CGROUP_ID_MAX || id[len] != '\0' ? -EINVAL : 0;
 }
 
-/* `caisson` in our own group, made when `make`. */
-static int open_parent(const csn_cgroup_hierarchy *h, bool make, int *ret_fd)
+/* `caisson` in our own group, made when `make`; *ret_own is -1 where it stays. */
+static int open_parent(const csn_cgroup_hierarchy *h, bool make, int *ret_fd, int *ret_own)
 {
     csn_auto(fd) int own = csn_fault("cgroup_open");
     const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
@@ -88,6 +89,7 @@ static int open_parent(const csn_cgroup_hierarchy *h, bool make, int *ret_fd)
     if (fd < 0)
         return -errno;
     *ret_fd = fd;
+    *ret_own = h->is_top ? -1 : csn_take_fd(&own);
     return 0;
 }
 
@@ -137,7 +139,13 @@ static int choose(const csn_cgroup_host *host, const char *id, uint32_t wanted, 
         if (!(host->hierarchies[i].controllers & wanted))
             continue;
         cg->in[cg->n].controllers = host->hierarchies[i].controllers;
-        r = open_parent(&host->hierarchies[i], make, &cg->in[cg->n].parent_fd);
+        r = open_parent(&host->hierarchies[i], make, &cg->in[cg->n].parent_fd,
+                        &cg->in[cg->n].own_fd);
+        if (r == 0 && cg->rung == CSN_CGROUP_V2 && cg->in[cg->n].own_fd >= 0 &&
+            csn_cg_v2_has_divided(cg->in[cg->n].own_fd))
+            csn_close(
+                &cg->in[cg->n]
+                     .own_fd); /* more than a directory is to be taken back: csn_cgroup_tidy() */
         if (r == -ENOENT && !make)
             r = 0;
         else if (r == 0)

@@ -10,11 +10,13 @@
  * that may be kept or sent. A sandbox has one directory `caisson/<id>` in each hierarchy that limits
  * it: one on v2, up to six on v1 and hybrid hosts. On v1 it is below our own cgroup. On v2 it is in
  * the nearest group, from our own up, that its owner handed over (systemd marks those; without
- * systemd: our own, if it is writable), else, for root, at the top, unless that would take it out of
- * a memory or cpu limit that we are below. A group that is merely writable is not ours to divide. The top of a hierarchy has
- * mode 0555, `caisson` is ours: so a keeper that gave up its capabilities can still remove its
- * groups, and only those. Who wants to sweep after a crash must remember the host struct the group
- * was made with: the next engine may live in another cgroup. The child joins by itself: on v2 it is
+ * systemd: our own, if it is writable), else, for root, at the top. Never beyond a limit of memory or
+ * processors that we are below, be it a job's, a pod's or a slice's; a limit of processes that is left
+ * behind is taken along as a number (left_pids). A group that is merely writable is not ours to divide. The top of a
+ * hierarchy has mode 0555, `caisson` is ours: so a keeper that gave up its capabilities can still remove its
+ * groups, and only those. In a group below the top, which is somebody's and must go one day, it removes the
+ * empty `caisson` as well. Who wants to sweep after a crash must remember the host struct the group
+ * was made with (csn_cgroup_host_write): the next engine may live in another cgroup. The child joins by itself: on v2 it is
  * born there (csn_clone with cgroup_fd), on v1 it calls csn_cgroup_join(), which writes "0" to the
  * `tasks` files opened here; moving it from outside through cgroup.procs takes a global lock and
  * costs milliseconds. release_agent and notify_on_release are never touched (R22). */
@@ -40,6 +42,8 @@ enum csn_cgroup_rung {
 typedef struct csn_cgroup_hierarchy {
     uint32_t controllers;           /* CSN_CG_… that live in it and that we may use */
     bool is_top;                    /* it is the hierarchy's root group */
+    int64_t
+        left_pids; /* v2: the smallest limit of processes between our own group and `path`; 0: none */
     char path[CSN_CGROUP_PATH_MAX]; /* the directory our groups are made in, absolute */
 } csn_cgroup_hierarchy;
 
@@ -70,6 +74,7 @@ typedef struct csn_cgroup {
     char id[CSN_CGROUP_ID_MAX + 1];
     struct {
         uint32_t controllers;
+        int own_fd; /* O_PATH, somebody's group that `caisson` goes from with its last sandbox; else -1 */
         int parent_fd; /* O_PATH, to remove the group by */
         int dir_fd;    /* the group */
         int tasks_fd;  /* v1: write "0" to join; v2: -1 */
@@ -109,8 +114,12 @@ void csn_cgroup_close_tasks(csn_cgroup *cg);
 typedef struct csn_cgroup_usage {
     uint64_t memory_bytes;
     uint64_t memory_peak_bytes;
-    uint64_t n_oom_kills;   /* processes killed because the group's memory was full */
+    uint64_t
+        n_oom_kills; /* processes killed because the group's memory, or that of one around it, was full */
+    uint64_t
+        n_memory_full; /* v2: times the group's own limit was met; on v1 failcnt misses some: see the peak */
     uint64_t n_processes;   /* threads count */
+    uint64_t n_processes_peak; /* 0: unknown */
     uint64_t n_fork_denied; /* clone() refused at the limit */
     uint64_t cpu_usec;
     uint64_t n_throttled;
@@ -118,6 +127,13 @@ typedef struct csn_cgroup_usage {
 
 /* Fields whose controller isn't there are 0. */
 int csn_cgroup_usage_read(const csn_cgroup *cg, csn_cgroup_usage *ret_usage);
+
+/* What the groups around ours allow: the smallest of each; 0: no limit. */
+typedef struct csn_cgroup_outer {
+    int64_t memory_bytes, n_processes, cpu_milli;
+} csn_cgroup_outer;
+
+void csn_cgroup_outer_read(const csn_cgroup_host *host, csn_cgroup_outer *ret_outer);
 
 /* Kills every process in the group. v2: cgroup.kill. v1 and before 5.14: freeze where possible,
  * signal, thaw, until empty; bounded: -EBUSY when some survive. */
@@ -130,7 +146,8 @@ int csn_cgroup_thaw(const csn_cgroup *cg);
  * there nodev and the user namespace must do). Call when the group is still empty. */
 int csn_cgroup_deny_devices(const csn_cgroup *cg);
 
-/* Removes the groups (they must be empty of processes; retried for a while on EBUSY) and closes
+/* Removes the groups (they must be empty of processes; retried for a while on EBUSY), and `caisson` from a
+ * group that isn't the top if it was the last there and nothing was switched on for it (then tidy does), and closes
  * everything. The struct is as after csn_cgroup_init() on success. */
 int csn_cgroup_remove(csn_cgroup *cg);
 
@@ -150,6 +167,11 @@ int csn_cgroup_sweep(const csn_cgroup_host *host, const char *id);
  * there, and making it anew costs every run a tenth. 0 also when they are in use, or not ours to
  * remove. */
 int csn_cgroup_tidy(const csn_cgroup_host *host);
+
+/* The host struct as a small file, for a sweep from another cgroup. -ENOENT: no such file; -EBADMSG: not one of ours,
+ * or a path in it is no cgroup's. */
+int csn_cgroup_host_write(const csn_cgroup_host *host, int dirfd, const char *name);
+int csn_cgroup_host_read(int dirfd, const char *name, csn_cgroup_host *ret_host);
 
 /* The rule above for v2: `top` is where the hierarchy is mounted, `own` our group's directory. */
 bool csn_cgroup_v2_choose(const char *top, const char *own, bool is_root, bool has_systemd,

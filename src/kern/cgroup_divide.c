@@ -125,6 +125,14 @@ uint32_t csn_cg_v2_remembered(int parent)
     return n > 0 && csn_parse_u64(csn_str_n(text, (size_t) n), &bits) == 0 ? (uint32_t) bits & CSN_CG_LIMITS : 0;
 }
 
+bool csn_cg_v2_has_divided(int own)
+{
+    csn_auto(fd) int parent =
+        openat(own, CSN_CGROUP_PARENT, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+    return parent < 0 || csn_cg_v2_remembered(parent) != 0;
+}
+
 static int enable_own(int own, uint32_t missing)
 {
     int r = enable(own, missing);

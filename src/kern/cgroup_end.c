@@ -144,6 +144,15 @@ static int remove_group(int parent_fd, const char *name)
     }
 }
 
+/* Somebody's group, which he can't remove while `caisson` is in it. On v2 what was switched on for us would stay on: that
+ * is csn_cgroup_tidy()'s, which may write there. */
+static void leave_group(const csn_cgroup *cg, uint32_t i)
+{
+    if (cg->in[i].own_fd >= 0)
+        (void) unlinkat(cg->in[i].own_fd, CSN_CGROUP_PARENT,
+                        AT_REMOVEDIR); /* others use it, or not ours to remove */
+}
+
 int csn_cgroup_remove(csn_cgroup *cg)
 {
     int first = 0;
@@ -154,6 +163,8 @@ int csn_cgroup_remove(csn_cgroup *cg)
         int r = remove_group(cg->in[i].parent_fd, cg->id);
         if (first == 0)
             first = r; /* go on: what can be removed is removed */
+        if (r == 0)
+            leave_group(cg, i);
     }
     if (first == 0)
         csn_cgroup_done(cg);

@@ -35,6 +35,7 @@ int csn_cg_v2_empty(int own);
 /* What was switched on for us, as it stands on the open `caisson`; and switched off again where nobody else uses it, with
  * the processes back in their group. For when `caisson` is gone. */
 uint32_t csn_cg_v2_remembered(int parent);
+bool csn_cg_v2_has_divided(int own);
 void csn_cg_v2_restore(int own, uint32_t bits);
 
 /* Signals the processes in the group (a batch of them; 0: only counts). The number found, or -errno. */

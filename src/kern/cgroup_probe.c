@@ -201,32 +201,64 @@ static bool go_up(char *dir, const char *top)
     return true;
 }
 
-/* The nearest group from ours up that was handed over. That a user may write to his unit's group does not make it his: an
- * out-of-memory kill anywhere below it counts as the unit's own, and systemd then ends the whole unit. His manager's group
- * is one that was handed over. */
+/* The first number in a file of a group; -1: "max", or no such file. */
+static int64_t read_limit(const char *dir, const char *file)
+{
+    char path[CSN_CGROUP_PATH_MAX + 32];
+    uint64_t value;
+    int n = snprintf(path, sizeof(path), "%s/%s", dir, file);
+
+    if (n < 0 || (size_t) n >= sizeof(path) || csn_small_read_u64(AT_FDCWD, path, &value) < 0 ||
+        value > INT64_MAX)
+        return -1;
+    return (int64_t) value;
+}
+
+/* Whether memory or processors are limited in this group. */
+static bool has_limit(const char *dir)
+{
+    static const char *const files[] = { "memory.max", "memory.high", "cpu.max", "cpuset.cpus" };
+    char path[CSN_CGROUP_PATH_MAX + 32], text[64];
+
+    for (size_t i = 0; i < CSN_COUNT(files); i++) {
+        int n = snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+        n = n < 0 || (size_t) n >= sizeof(path) ? -1 : csn_small_read(AT_FDCWD, path, text, sizeof(text));
+        if (n > 0 && strncmp(text, "max", 3) != 0 &&
+            csn_str_trim(csn_str_n(text, (size_t) n)).len > 0)
+            return true;
+    }
+    return false;
+}
+
+/* The nearest group from ours up that was handed over, if no limit is left behind on the way. That a user may write to his
+ * unit's group does not make it his: an out-of-memory kill anywhere below it counts as the unit's own, and systemd then ends
+ * the whole unit. His manager's group is one that was handed over. */
 static bool find_marked(const char *top, const char *own, char out[CSN_CGROUP_PATH_MAX])
 {
     (void) csn_str_copy(out, CSN_CGROUP_PATH_MAX, csn_str_of(own)); /* as long as itself */
     do {
         if (is_marked(out) && may_divide(out))
             return true;
-    } while (go_up(out, top));
+    } while (!has_limit(out) && go_up(out, top));
     return false;
 }
 
-/* Whether memory or processor time is limited in this group. */
-static bool has_limit(const char *dir)
+/* The smallest limit of processes from `own` up to, but not in, `to`. systemd has one on every unit, so it is no reason to
+ * stay below; but no sandbox gets more. */
+static int64_t pids_left_behind(const char *own, const char *to)
 {
-    static const char *const files[] = { "memory.max", "memory.high", "cpu.max" };
-    char path[CSN_CGROUP_PATH_MAX + 32], text[64];
+    char dir[CSN_CGROUP_PATH_MAX];
+    int64_t least = 0;
 
-    for (size_t i = 0; i < CSN_COUNT(files); i++) {
-        int n = snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
-        n = n < 0 || (size_t) n >= sizeof(path) ? -1 : csn_small_read(AT_FDCWD, path, text, sizeof(text));
-        if (n > 0 && strncmp(text, "max", 3) != 0)
-            return true;
+    (void) csn_str_copy(dir, sizeof(dir), csn_str_of(own)); /* as long as itself */
+    while (strcmp(dir, to) != 0) {
+        int64_t limit = read_limit(dir, "pids.max");
+        if (limit > 0 && (least == 0 || limit < least))
+            least = limit;
+        if (!go_up(dir, to))
+            break;
     }
-    return false;
+    return least;
 }
 
 /* A group at the top would be outside of such a limit. */
@@ -258,6 +290,7 @@ bool csn_cgroup_v2_choose(const char *top, const char *own, bool is_root, bool h
     if (is_found) {
         h->controllers = v2_available(h->path, "cgroup.controllers");
         h->is_top = !strcmp(h->path, top);
+        h->left_pids = pids_left_behind(own, h->path);
     }
     return is_found;
 }
@@ -279,6 +312,15 @@ static void use_v2(csn_cgroup_host *host, const csn_cgroup_hierarchy *h)
     host->controllers = h->controllers;
 }
 
+/* v1: the file is in the hierarchy's own root group only, not in what a container sees as its root. */
+static bool is_true_top(const char *dir)
+{
+    char path[CSN_CGROUP_PATH_MAX + 32];
+    int n = snprintf(path, sizeof(path), "%s/release_agent", dir);
+
+    return n > 0 && (size_t) n < sizeof(path) && access(path, F_OK) == 0;
+}
+
 static void probe_v1(const struct search *s, csn_cgroup_host *host)
 {
     for (size_t i = 0; i < s->n && host->n_hierarchies < CSN_CG_N; i++) {
@@ -287,7 +329,7 @@ static void probe_v1(const struct search *s, csn_cgroup_host *host)
             !is_writable(h->path, "tasks"))
             continue;
         h->controllers = s->found[i].controllers;
-        h->is_top = !strcmp(h->path, s->found[i].mount) && !strcmp(s->found[i].root, "/");
+        h->is_top = is_true_top(h->path);
         host->controllers |= h->controllers;
         host->n_hierarchies++;
     }

@@ -79,6 +79,8 @@ static int usage_pids(int dir, csn_cgroup_usage *usage)
 
     if (r == 0)
         r = csn_keyed_read_u64(dir, "pids.events", "max", &usage->n_fork_denied);
+    if (r == 0) /* 6.1+ */
+        r = csn_small_read_u64(dir, "pids.peak", &usage->n_processes_peak);
     return r == -ENOENT ? 0 : r;
 }
 

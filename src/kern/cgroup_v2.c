@@ -76,7 +76,11 @@ int csn_cg_v2_usage(int dir, csn_cgroup_usage *u)
     if (r == 0)
         r = optional(csn_keyed_read_u64(dir, "memory.events", "oom_kill", &u->n_oom_kills));
     if (r == 0)
+        r = optional(csn_keyed_read_u64(dir, "memory.events", "max", &u->n_memory_full));
+    if (r == 0)
         r = optional(csn_small_read_u64(dir, "pids.current", &u->n_processes));
+    if (r == 0) /* 6.1+ */
+        r = optional(csn_small_read_u64(dir, "pids.peak", &u->n_processes_peak));
     if (r == 0)
         r = optional(csn_keyed_read_u64(dir, "pids.events", "max", &u->n_fork_denied));
     if (r == 0)

@@ -555,6 +555,103 @@ TEST(root_divides_the_top_but_not_past_a_limit)
     CHECK_STR(chosen(SERVICE, true, true), SERVICE);
 }
 
+/* Slurm: its scope was handed over, the job's groups below it have the limits, the task's has the processes. */
+#define SLURM "/system.slice/slurmstepd.scope"
+#define TASK  SLURM "/job_7/step_0/task_0"
+
+static void make_job(void)
+{
+    static const char *const groups[] = { SLURM, SLURM "/job_7", SLURM "/job_7/step_0", TASK };
+
+    make_tree();
+    for (size_t i = 0; i < CSN_COUNT(groups); i++) {
+        make_group_dir(groups[i]);
+        put(groups[i], "cpuset.cpus", "\n");
+    }
+    mark(SLURM);
+}
+
+TEST(nobody_leaves_a_job_that_has_limits)
+{
+    static const char *const limits[][2] = { { "memory.max", "41943040\n" },
+                                             { "cpu.max", "50000 100000\n" },
+                                             { "cpuset.cpus", "0-1\n" } };
+    static const char *const unset[] = { "max\n", "max 100000\n", "\n" };
+
+    make_job();
+    CHECK_STR(chosen(TASK, true, true), SLURM); /* no limit: nothing is left behind */
+    for (size_t i = 0; i < CSN_COUNT(limits); i++) {
+        put(SLURM "/job_7", limits[i][0], limits[i][1]);
+        CHECK_STR(chosen(TASK, true, true), "none");
+        CHECK_STR(chosen(TASK, false, true), "none");
+        put(SLURM "/job_7", limits[i][0], unset[i]);
+    }
+}
+
+TEST(a_limit_of_processes_that_is_left_behind_is_taken_along)
+{
+    static csn_cgroup_hierarchy h;
+
+    make_job();
+    put(SLURM "/job_7", "pids.max", "40\n");
+    put(SLURM, "pids.max", "7\n"); /* still around us: the kernel counts it */
+    CHECK(csn_cgroup_v2_choose(csn_test_path("top"), csn_test_path("top" TASK), true, true, &h));
+    CHECK_INT(h.left_pids, 40);
+    CHECK(csn_cgroup_v2_choose(csn_test_path("top"), csn_test_path("top" SLURM), true, true, &h));
+    CHECK_INT(h.left_pids, 0);
+}
+
+TEST(the_limits_around_us_are_the_smallest_on_the_way_up)
+{
+    static csn_cgroup_host host = { .rung = CSN_CGROUP_V2,
+                                    .controllers = CSN_CG_LIMITS,
+                                    .n_hierarchies = 1 };
+    csn_cgroup_outer outer;
+
+    make_job();
+    host.hierarchies[0].controllers = CSN_CG_LIMITS;
+    snprintf(host.hierarchies[0].path, sizeof(host.hierarchies[0].path), "%s",
+             csn_test_path("top" TASK));
+    csn_cgroup_outer_read(&host, &outer);
+    CHECK_INT(outer.memory_bytes, 0);
+    CHECK_INT(outer.cpu_milli, 0);
+    CHECK_INT(outer.n_processes, 4915);
+    put(SLURM "/job_7", "memory.max", "41943040\n");
+    put(SLURM, "memory.max", "83886080\n");
+    put(TASK, "cpu.max", "150000 100000\n");
+    put("/system.slice", "cpu.max", "99999 100000\n");
+    put(SLURM "/job_7/step_0", "pids.max", "40\n");
+    csn_cgroup_outer_read(&host, &outer);
+    CHECK_INT(outer.memory_bytes, 41943040);
+    CHECK_INT(outer.cpu_milli, 999);
+    CHECK_INT(outer.n_processes, 40);
+}
+
+TEST(where_the_groups_are_is_written_down_and_believed_only_of_cgroups)
+{
+    csn_cgroup_host host = a_host(), again;
+    int dir = open(csn_test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    CHECK_INT(csn_cgroup_host_read(dir, "cgroups", &again), -ENOENT);
+    CHECK_INT(csn_cgroup_host_write(&host, dir, "cgroups"), 0);
+    CHECK_INT(csn_cgroup_host_read(dir, "cgroups", &again), 0);
+    CHECK_INT(again.rung, host.rung);
+    CHECK_INT(again.controllers, host.controllers);
+    CHECK_INT(again.n_hierarchies, host.n_hierarchies);
+    for (uint32_t i = 0; i < host.n_hierarchies; i++) {
+        CHECK_STR(again.hierarchies[i].path, host.hierarchies[i].path);
+        CHECK_INT(again.hierarchies[i].is_top, host.hierarchies[i].is_top);
+    }
+    snprintf(host.hierarchies[0].path, sizeof(host.hierarchies[0].path), "/tmp");
+    CHECK_INT(csn_cgroup_host_write(&host, dir, "cgroups"), 0);
+    CHECK_INT(csn_cgroup_host_read(dir, "cgroups", &again), -EBADMSG);
+    snprintf(host.hierarchies[0].path, sizeof(host.hierarchies[0].path), "/sys/fs/cgroup/gone");
+    CHECK_INT(csn_cgroup_host_write(&host, dir, "cgroups"), 0);
+    CHECK_INT(csn_cgroup_host_read(dir, "cgroups", &again), 0);
+    CHECK_INT(again.n_hierarchies, host.n_hierarchies - 1);
+    csn_close(&dir);
+}
+
 TEST(how_long_it_takes)
 {
     csn_cgroup_host host = a_host();

@@ -109,6 +109,7 @@ void csn_local_box_facts(csn_local_box *box, const csn_box_state *state)
         .output_limit_bytes = box->base.wish.output_bytes,
         .shares_host_uid = state->shares_host_uid != 0,
         .cpu_rung = (csn_cpu_rung) state->cpu_rung,
+        .cpu_asked_milli = state->cpu_asked_milli,
     };
 }
 

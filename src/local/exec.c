@@ -36,6 +36,7 @@ static void take_facts(csn_receipt *receipt, const csn_receipt *facts)
     receipt->disk_limit_bytes = facts->disk_limit_bytes;
     receipt->shares_host_uid = facts->shares_host_uid;
     receipt->cpu_rung = facts->cpu_rung;
+    receipt->cpu_asked_milli = facts->cpu_asked_milli;
 }
 
 csn_local_exec *csn_exec_new(csn_local_box *box, const csn_exec_events *events, void *user)
@@ -110,6 +111,7 @@ void csn_exec_take_state(csn_local_exec *x, const csn_process_state *state)
     r->sys_us = state->sys_us;
     r->peak_memory_bytes = state->peak_memory_bytes;
     r->bytes_written = state->bytes_written;
+    r->outer_limit = state->outer_limit;
     r->n_processes = state->n_processes;
     r->timeout_ms = state->timeout_ms;
     r->output_limit_bytes = state->output_bytes;

@@ -54,11 +54,25 @@ bool csn_box_has_keeper(int dir_fd)
     return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-static void sweep_cgroups(const char *id)
+/* The groups of a keeper that was killed, in whatever group it was: a job can't be removed while they are there. */
+static bool sweep_noted(const char *id, int dir_fd)
 {
     csn_cgroup_host host;
 
-    if (csn_cgroup_probe(&host) == 0 && host.rung != CSN_CGROUP_NONE)
+    if (csn_cgroup_host_read(dir_fd, CSN_BOX_CGROUPS, &host) < 0)
+        return false;
+    if (csn_cgroup_sweep(&host, id) < 0)
+        return true; /* what can't go now goes next time */
+    (void) csn_cgroup_tidy(&host);
+    (void) unlinkat(dir_fd, CSN_BOX_CGROUPS, 0);
+    return true;
+}
+
+static void sweep_cgroups(const char *id, int dir_fd)
+{
+    csn_cgroup_host host;
+
+    if (!sweep_noted(id, dir_fd) && csn_cgroup_probe(&host) == 0 && host.rung != CSN_CGROUP_NONE)
         (void) csn_cgroup_sweep(&host, id); /* what can't go now goes next time */
 }
 
@@ -96,7 +110,7 @@ int csn_box_remove(csn_local *local, const csn_wish *wish, int dir_fd, csn_error
         if (r < 0)
             return r;
     }
-    sweep_cgroups(wish->id);
+    sweep_cgroups(wish->id, dir_fd);
     csn_claim_release(local, wish);
     return remove_files(local, wish, err);
 }
@@ -117,6 +131,7 @@ static int sweep_locked(csn_local *local, csn_place *place, const char *id, int 
 
     if (csn_box_has_keeper(dir_fd))
         return 0;
+    (void) sweep_noted(id, dir_fd);
     r = csn_record_read(dir_fd, &wish, &why);
     if (r == CSN_E_NOT_FOUND)
         memcpy(wish.id, id, sizeof(wish.id));

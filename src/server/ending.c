@@ -29,13 +29,17 @@ void csn_ending_text(const csn_receipt *r, const char *what, char *out, size_t s
                         (long long) r->timeout_ms);
         return;
     case CSN_ENDED_OOM:
-        limit_text("out of memory", r->memory_limit_bytes, 1, why, sizeof(why));
+        limit_text(
+            r->outer_limit > 0 ? "out of memory, in the group around the server" : "out of memory",
+            r->outer_limit > 0 ? r->outer_limit : r->memory_limit_bytes, 1, why, sizeof(why));
         break;
     case CSN_ENDED_OUTPUT_LIMIT:
         limit_text("too much output", r->output_limit_bytes, 1, why, sizeof(why));
         break;
     case CSN_ENDED_PIDS_LIMIT:
-        limit_text("too many processes", r->pids_limit, 0, why, sizeof(why));
+        limit_text(r->outer_limit > 0 ? "too many processes, in the group around the server"
+                                      : "too many processes",
+                   r->outer_limit > 0 ? r->outer_limit : r->pids_limit, 0, why, sizeof(why));
         break;
     case CSN_ENDED_DISK_FULL:
         limit_text("the disk is full", r->disk_limit_bytes, 1, why, sizeof(why));

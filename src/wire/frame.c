@@ -19,7 +19,7 @@ PACKED_TO(csn_started, 8);
 PACKED_TO(csn_signal, 16);
 PACKED_TO(csn_process_ref, 8);
 PACKED_TO(csn_wait, 16);
-PACKED_TO(csn_process_state, 120);
+PACKED_TO(csn_process_state, 128);
 PACKED_TO(csn_stop, 8);
 PACKED_TO(csn_timers, 16);
 PACKED_TO(csn_resize, 16);

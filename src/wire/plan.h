@@ -9,6 +9,9 @@
 
 #include "wire/pack.h"
 
+/* boxes/<id>/cgroups: where its groups are, while there are some in a group that isn't ours. */
+#define CSN_BOX_CGROUPS "cgroups"
+
 enum { CSN_PLAN_LAYERS_MAX = 64, CSN_PLAN_MOUNTS_MAX = 32 };
 
 typedef enum csn_plan_mode {

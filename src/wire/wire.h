@@ -145,6 +145,8 @@ typedef struct csn_process_state {
     int64_t log_bytes; /* offset of the log's end, both streams */
     int64_t stdout_bytes, stderr_bytes; /* produced; background only, else 0 */
     int64_t timeout_ms, output_bytes; /* in force */
+    int64_t
+        outer_limit; /* of memory or processes, of a group around ours: what it met; 0: our own */
 } csn_process_state;
 
 typedef struct csn_box_state {
@@ -159,6 +161,7 @@ typedef struct csn_box_state {
     int64_t stdout_bytes, stderr_bytes;
     uint32_t n_commands_running, ended; /* csn_ending of the sandbox, 0 while it runs */
     uint32_t cpu_rung, reserved;
+    int64_t cpu_asked_milli; /* 0: cpu_limit_milli is what was asked for */
 } csn_box_state;
 
 typedef struct csn_stop {
