@@ -281,7 +281,7 @@ static int conclude(struct contest *c, csn_engine *engine, const csn_arena_resul
     if (write_files(c, r, talk) >= 0)
         return CLI_ARENA_FAILED; /* what was asked for is not there, whoever won */
     if (c->v.json && csn_arena_report(r, CSN_REPORT_JSON, STDOUT_FILENO, &err) < 0)
-        return cli_fail(&err, NULL);
+        return cli_fail_output(&err);
     if (r->cancelled)
         return 128 + (cli_arena_signal() ? cli_arena_signal() : SIGINT);
     if (r->winner >= 0)

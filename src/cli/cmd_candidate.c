@@ -72,7 +72,7 @@ static int show(const struct values *v, const csn_candidate_result *r)
     csn_error err = { 0 };
 
     if (v->json)
-        return csn_candidate_result_json(r, STDOUT_FILENO, &err) < 0 ? cli_fail(&err, NULL)
+        return csn_candidate_result_json(r, STDOUT_FILENO, &err) < 0 ? cli_fail_output(&err)
                                                                      : status_of(r);
     if (!v->output && r->artifact_content)
         (void) cli_write(STDOUT_FILENO, r->artifact_content,

@@ -49,7 +49,9 @@ static int copy(const struct values *v, const char *box_name, const char *inside
     c.box = box;
     if ((is_in ? cli_copy_in(&c, outside, inside, &err) : cli_copy_out(&c, inside, outside, &err)) <
         0)
-        return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : cli_fail(&err, NULL);
+        return cli_output_is_lost()          ? CLI_ENGINE /* said already */
+               : err.code == CSN_E_CANCELLED ? cli_cancelled_status()
+                                             : cli_fail(&err, NULL);
     if (!v->quiet && cli_is_terminal(2) && !csn_streq(outside, "-"))
         cli_note("copied %llu file%s, %s", (unsigned long long) c.n_files,
                  c.n_files == 1 ? "" : "s", cli_size(c.n_bytes));

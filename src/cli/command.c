@@ -277,6 +277,8 @@ static int run_attached(csn_engine *engine, csn_sandbox *box, const cli_command_
         true); /* its first output may come before this returns: then it is to be told */
     r = csn_process_start(box, o, &process, &err);
     cli_hold_signals(false);
+    if (r == CSN_E_CANCELLED && (live.out.is_broken || live.err.is_broken))
+        return 128 + SIGPIPE; /* its first words found no reader */
     if (r < 0)
         return stands(box) || err.code == CSN_E_CANCELLED ? cli_start_failed(&err) : cli_fail(&err, NULL);
     if (wait_for_end(process, &live, &receipt, &err) < 0) {

@@ -78,7 +78,8 @@ static int pour(cli_copy *c, int from, int to, csn_error *err)
             break;
         if (cli_signal_pending())
             return csn_fail(err, CSN_E_CANCELLED, "interrupted");
-        r = csn_write_all(to, piece, (size_t) n);
+        r = to == STDOUT_FILENO ? cli_write(to, piece, (size_t) n)
+                                : csn_write_all(to, piece, (size_t) n);
         if (r < 0)
             return csn_fail_sys(err, r, "write");
         left -= n;

@@ -87,6 +87,8 @@ static int take_global_options(int argc, char **argv)
 int main(int argc, char **argv)
 {
     int i = take_global_options(argc, argv);
+
+    cli_fill_stdio();
     const char *name = i < argc ? argv[i] : "help";
     const cli_command *cmd;
 
@@ -99,6 +101,6 @@ int main(int argc, char **argv)
     cmd = cli_find(cli_commands, name);
     if (!cmd)
         return no_such_command(name);
-    return cmd->run(cmd, i < argc ? argc - i : 1,
-                    i < argc ? argv + i : (char *[]){ argv[0], NULL });
+    return cli_exit_status(
+        cmd->run(cmd, i < argc ? argc - i : 1, i < argc ? argv + i : (char *[]){ argv[0], NULL }));
 }

@@ -1,7 +1,9 @@
 #include "out.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +24,59 @@ void cli_want_json(bool on)
     json_wanted = on;
 }
 
+/* The first error of standard output and standard error, by number. What follows would be a document with a hole. */
+static int errors[3];
+
+void cli_output_failed(int fd, int error)
+{
+    if (fd < STDOUT_FILENO || fd > STDERR_FILENO || errors[fd] < 0)
+        return;
+    errors[fd] = error;
+    if (error != -EPIPE) /* a reader who went away had enough */
+        cli_note("write to standard %s: %s", fd == STDOUT_FILENO ? "output" : "error",
+                 csn_strerror(error));
+}
+
+int cli_fail_output(const csn_error *err)
+{
+    if (!err->sys_errno)
+        return cli_fail(err, NULL);
+    cli_output_failed(STDOUT_FILENO, -err->sys_errno);
+    return CLI_ENGINE;
+}
+
+bool cli_output_is_lost(void)
+{
+    return errors[STDOUT_FILENO] < 0;
+}
+
+int cli_exit_status(int status)
+{
+    if (errors[STDOUT_FILENO] == 0 && close(STDOUT_FILENO) < 0 &&
+        errno != EBADF) /* where a quota or a network disk tells */
+        cli_output_failed(STDOUT_FILENO, -errno);
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (errors[fd] < 0 && errors[fd] != -EPIPE)
+            return CLI_ENGINE;
+    return errors[STDOUT_FILENO] < 0 && status == CLI_ENGINE ? 128 + SIGPIPE : status;
+}
+
+/* Somebody's descriptor must not get the number of a closed one, or he gets our output. Without permission to write, it is an
+ * error as before. */
+void cli_fill_stdio(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void) open("/dev/null", O_RDONLY); /* takes the lowest number, which is this one */
+}
+
 /* Like csn_write_all, but also content with a descriptor somebody else made non-blocking. */
 int cli_write(int fd, const void *data, size_t len)
 {
     const char *at = data;
 
+    if (fd == STDOUT_FILENO && errors[fd] < 0)
+        return errors[fd];
     while (len > 0) {
         ssize_t n = csn_write(fd, at, len);
 
@@ -36,8 +86,11 @@ int cli_write(int fd, const void *data, size_t len)
             (void) poll(&p, 1, -1); /* the next write tells what is wrong */
             continue;
         }
-        if (n < 0)
+        if (n < 0) {
+            if (fd == STDOUT_FILENO)
+                cli_output_failed(fd, (int) n);
             return (int) n;
+        }
         at += n;
         len -= (size_t) n;
     }
@@ -46,14 +99,9 @@ int cli_write(int fd, const void *data, size_t len)
 
 int cli_print(const csn_buf *text)
 {
-    int r = text->error;
-
-    if (r < 0)
+    if (text->error < 0)
         cli_out_of_memory();
-    r = cli_write(STDOUT_FILENO, text->data, text->len);
-    if (r < 0 && r != -EPIPE)
-        cli_note("write to standard output: %s", csn_strerror(r));
-    return r;
+    return cli_write(STDOUT_FILENO, text->data, text->len);
 }
 
 void cli_put_safe(csn_buf *out, const char *text)

@@ -26,6 +26,16 @@ void cli_want_json(bool on);
 int cli_print(const csn_buf *text);
 int cli_write(int fd, const void *data, size_t len);
 
+/* What can't be written is an error of every command. cli_write() and streams tell this one, which says it once; nothing
+ * more is written there. cli_exit_status() makes 125 of the command's status then, and 141 of its 125 where the reader of a
+ * pipe went away. */
+void cli_output_failed(int fd, int error);
+int cli_fail_output(
+    const csn_error *err); /* of a function of the library that wrote to stdout: CLI_ENGINE */
+bool cli_output_is_lost(void);
+int cli_exit_status(int status);
+void cli_fill_stdio(void); /* first of all */
+
 /* "caisson: TEXT" and, when there is one, "  try: REMEDY"; `code_name` goes into the JSON document. */
 void cli_complain(const char *code_name, const char *text, const char *remedy);
 

@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "commands.h"
 #include "interpopt.h"
+#include "out.h"
 #include "session.h"
 
 struct editor {
@@ -168,5 +169,6 @@ int main(int argc, char **argv)
     choose_locale();
     (void) signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write() */
     cli_reader = &editor;
-    return cli_cmd_interp.run(&cli_cmd_interp, argc, argv);
+    cli_fill_stdio();
+    return cli_exit_status(cli_cmd_interp.run(&cli_cmd_interp, argc, argv));
 }

@@ -31,6 +31,7 @@ static void put_all(cli_stream *s, const char *data, size_t len)
                 return;
         } else if (errno != EINTR) {
             s->is_broken = true;
+            cli_output_failed(s->fd, -errno);
         } else if (cli_signal_pending()) {
             return;
         }

@@ -8,7 +8,7 @@
 typedef struct cli_stream {
     int fd;
     bool is_escaped;
-    bool is_broken; /* the reader went away: what comes is dropped */
+    bool is_broken; /* the reader went away, or the disk is full: what comes is dropped */
     char held[4];   /* beginning of a character that the last piece cut */
     size_t n_held;
 } cli_stream;

@@ -40,7 +40,7 @@ static int print(csn_buf *out, csn_error *err)
 {
     int r = out->error < 0 ? out->error : csn_write_all(1, out->data, out->len);
 
-    return r < 0 ? csn_fail_sys(err, r, "write to stdout") : CSN_OK;
+    return r < 0 ? csn_fail_sys(err, r, CSN_KEYCMD_UNWRITTEN) : CSN_OK;
 }
 
 static const char *moment(int64_t wall_ms, char text[CSN_ISO8601_SIZE])

@@ -258,7 +258,13 @@ static int run_key(const csn_serve_options *o)
         r = open_store(&o->config, &store, &err);
     if (r == CSN_OK)
         r = csn_keycmd_run(store, o->key_argv, &err);
-    return r == CSN_OK ? 0 : say(&err);
+    if (r == CSN_OK)
+        return 0;
+    if (!csn_starts_with(err.message, CSN_KEYCMD_UNWRITTEN))
+        return say(&err);
+    if (err.sys_errno != EPIPE) /* a reader who went away had enough */
+        (void) say(&err);
+    return err.sys_errno == EPIPE ? 128 + SIGPIPE : 125; /* as all commands of caisson */
 }
 
 int main(int argc, char **argv)
