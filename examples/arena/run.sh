@@ -19,5 +19,10 @@ mkdir -p "$build/demo" && cd "$build/demo" || exit 1
     --report report.html --report report.md "$@"
 status=$?
 echo
-echo "All of it is in $build/demo: open report.html in a browser."
+case $status in
+0 | 1) echo "All of it is in $build/demo: open report.html in a browser." ;;
+3) echo "arena: no sandbox could be made here, so nobody ran (status 3): 'caisson doctor' says what is missing." >&2 ;;
+130 | 143) echo "arena: broken off, so there is no winner." >&2 ;;
+*) echo "arena: the contest failed with status $status." >&2 ;;
+esac
 exit $status

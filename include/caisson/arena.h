@@ -242,7 +242,7 @@ typedef struct csn_arena_result {
     csn_candidate_result **results; /* input order; with trials the first success, else the first */
     csn_score *scores;              /* input order; with trials means over them */
     char **names, **descriptions;   /* display names; a description may be NULL */
-    int64_t winner;                 /* index, or -1 */
+    int64_t winner;                 /* index, or -1; a run that was cancelled has none */
     unsigned n_trials, n_jobs;
     uint64_t seed;
     double timeout_seconds;
@@ -257,6 +257,7 @@ typedef struct csn_arena_result {
     csn_trial_stats *stats;     /* per candidate */
     csn_comparison *comparison; /* NULL: fewer than two candidates or trials */
     char *environment;          /* one line: version, kernel, processors */
+    char *no_sandbox; /* why, when not one sandbox could be made and so nobody ran; else NULL */
 } csn_arena_result;
 
 /* Runs all candidates at once, each in its own sandbox, and scores them. The elements of `candidates` lie candidates[0].size

@@ -131,8 +131,16 @@ static void put_winner(csn_sink *k, const csn_arena_result *r)
     const csn_score *s;
 
     if (r->winner < 0) {
-        csn_buf_puts(&k->buf, "<div class=\"card\"><strong>No winner.</strong> "
-                              "<span class=\"sub\">No candidate passed every gate.</span></div>\n");
+        csn_buf_puts(&k->buf,
+                     "<div class=\"card\"><strong>No winner:</strong> <span class=\"sub\">");
+        put_text(k, csn_no_winner_why(r));
+        csn_buf_puts(&k->buf, ".</span>");
+        if (r->no_sandbox) {
+            csn_buf_puts(&k->buf, "<p class=\"err\">");
+            put_text(k, r->no_sandbox);
+            csn_buf_puts(&k->buf, "</p><p class=\"hint\">Try: <code>caisson doctor</code></p>");
+        }
+        csn_buf_puts(&k->buf, "</div>\n");
         return;
     }
     s = &r->scores[r->winner];
@@ -351,16 +359,22 @@ static void put_candidate(csn_sink *k, const csn_arena_result *r, size_t i)
     csn_sink_flush(k, false);
 }
 
-void csn_report_html(csn_sink *sink, const csn_arena_result *r, const size_t *order)
+static void put_contest(csn_sink *sink, const csn_arena_result *r, const size_t *order)
 {
-    put_head(sink, r);
-    put_winner(sink, r);
     put_scores(sink, r, order);
     if (r->n_trials > 1)
         put_trials(sink, r, order);
     csn_buf_puts(&sink->buf, "<h2>Candidates</h2>\n");
     for (size_t i = 0; i < r->n_candidates; i++)
         put_candidate(sink, r, order[i]);
+}
+
+void csn_report_html(csn_sink *sink, const csn_arena_result *r, const size_t *order)
+{
+    put_head(sink, r);
+    put_winner(sink, r);
+    if (!r->no_sandbox)
+        put_contest(sink, r, order);
     csn_buf_puts(&sink->buf, "<footer>");
     put_text(sink, r->environment);
     if (r->artifacts_dir) {

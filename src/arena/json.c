@@ -254,6 +254,7 @@ static void put_head(csn_sink *sink, csn_jw *w, const csn_arena_result *a)
     csn_jw_kstr(w, "execution_mode", a->execution_mode);
     csn_jw_kbool(w, "fell_back", a->fell_back);
     csn_jw_kbool(w, "cancelled", a->cancelled);
+    csn_jw_kstr(w, "no_sandbox", a->no_sandbox);
     csn_jw_kstr(w, "winner_id", best ? best->candidate_id : NULL);
     csn_jw_key(w, "winner_score");
     if (best)

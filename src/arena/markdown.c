@@ -156,7 +156,14 @@ void csn_report_markdown(csn_sink *sink, const csn_arena_result *r, const size_t
         put_inline(out, r->names[r->winner]);
         csn_buf_printf(out, " (%.1f)**\n\n", r->scores[r->winner].total_score);
     } else {
-        csn_buf_puts(out, "**No winner: no candidate passed every gate.**\n\n");
+        csn_buf_puts(out, "**No winner: ");
+        put_inline(out, csn_no_winner_why(r));
+        csn_buf_puts(out, ".**\n\n");
+    }
+    if (r->no_sandbox) { /* nobody ran: a table would be rows of nothing */
+        put_inline(out, r->no_sandbox);
+        csn_buf_printf(out, "\n\nTry: `caisson doctor`\n\n---\n%s\n", r->environment);
+        return;
     }
     put_scores(out, r, order);
     if (r->n_trials > 1)

@@ -122,6 +122,13 @@ const char *csn_text_size(int64_t bytes, char out[32])
     return out;
 }
 
+const char *csn_no_winner_why(const csn_arena_result *r)
+{
+    if (r->no_sandbox)
+        return "no sandbox could be made here";
+    return r->cancelled ? "the run was cancelled" : "no candidate passed every gate";
+}
+
 const char *csn_text_seconds(double s, char out[32])
 {
     if (s < 0)

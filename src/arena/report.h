@@ -23,6 +23,7 @@ size_t csn_preview_max(const csn_arena_result *r);
 /* Candidates from the best to the worst; the disqualified ones last. `order` has room for all. */
 void csn_rank(const csn_arena_result *r, size_t *order);
 
+const char *csn_no_winner_why(const csn_arena_result *r); /* without a full stop */
 const char *csn_text_size(int64_t bytes, char out[32]);
 const char *csn_text_seconds(double s, char out[32]);
 

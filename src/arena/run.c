@@ -31,7 +31,7 @@ const char *csn_candidate_advice(const char *error_message)
         const char *starts, *text;
     } all[] = {
         { "Could not create sandbox",
-          "check the key, run 'caisson doctor', or try the other backend" },
+          "caisson doctor" }, /* of this machine; the remote backend has words of its own */
         { "Could not write script", "does the path exist, and is it readable?" },
         { "Execution timed out", "raise the limit with --timeout; look for blocking calls" },
         { "Could not read artifact", "the script must write to its second argument (sys.argv[2])" },

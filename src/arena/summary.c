@@ -1,6 +1,7 @@
 /* From many runs to what can be said about each candidate, and about the two best. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arena.h"
 #include "base/fault.h"
@@ -32,6 +33,7 @@ csn_arena_result *csn_arena_result_free(csn_arena_result *r)
     free(r->artifacts_dir);
     free(r->artifact_name);
     free(r->environment);
+    free(r->no_sandbox);
     free(r->results);
     free(r->scores);
     free(r->names);
@@ -146,6 +148,23 @@ static int score_one(csn_arena_result *r, size_t candidate, const size_t *runs, 
     return e;
 }
 
+/* All runs failed before they began. The first one's reason: they have one cause. */
+static int note_no_sandbox(csn_arena_result *r)
+{
+    static const char words[] = "Could not create sandbox";
+    const char *why;
+
+    for (size_t i = 0; i < r->n_runs; i++)
+        if (!r->runs[i]->error_message ||
+            strncmp(r->runs[i]->error_message, words, strlen(words)) != 0)
+            return 0;
+    if (r->n_runs == 0)
+        return 0;
+    why = r->runs[0]->error_message + strlen(words);
+    r->no_sandbox = csn_strdup(strncmp(why, ": ", 2) == 0 ? why + 2 : why);
+    return r->no_sandbox ? 0 : -ENOMEM;
+}
+
 int csn_arena_summarise(csn_arena_result *r)
 {
     size_t *runs = csn_calloc(2 * (size_t) r->n_trials + 1, sizeof(*runs));
@@ -160,7 +179,11 @@ int csn_arena_summarise(csn_arena_result *r)
         e = score_one(r, i, runs, n);
     }
     if (e == 0)
+        e = note_no_sandbox(r);
+    if (e == 0)
         r->winner = csn_score_winner(r->scores, r->n_candidates, &second);
+    if (r->cancelled) /* who was still running might have won */
+        r->winner = second = -1;
     if (e == 0 && second >= 0 && r->n_trials > 1)
         e = compare(r, (size_t) r->winner, (size_t) second, runs, room);
     free(runs);

@@ -11,8 +11,14 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "out.h"
 #include "table.h"
+
+enum {
+    WIDE = 60,
+    OTHERS = 28
+}; /* columns that the whole table fits in, and that the short one takes beside names */
 
 static void rule(csn_buf *out, char c, int n)
 {
@@ -38,7 +44,8 @@ void cli_arena_banner(int fd, const csn_arena_options *o, size_t n_candidates, b
     rule(&out, '=', 60);
     csn_buf_puts(&out, "Objective: ");
     cli_put_safe(&out, objective.data);
-    csn_buf_printf(&out, "%s\nCandidates: %zu\n", len < o->run->objective_len ? " …" : "",
+    csn_buf_printf(&out, "%s\nCandidates: %zu\n",
+                   len < o->run->objective_len ? (cli_has_utf8() ? " …" : " ...") : "",
                    n_candidates);
     if (o->n_trials > 1)
         csn_buf_printf(&out, "Trials: %u\n", o->n_trials);
@@ -111,42 +118,74 @@ static void put_trials(csn_buf *out, const csn_arena_result *r)
     csn_buf_printf(out, "seed %" PRIu64 "\n", r->seed);
 }
 
-void cli_arena_scores(int fd, const csn_arena_result *r)
+/* How many bytes of a text take so many columns. */
+static size_t cut_at(const char *text, size_t columns)
 {
-    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
-    csn_auto(table) cli_table t = CLI_TABLE_INIT(6, 0x3c);
+    size_t len = strlen(text), at = 0;
+
+    for (; at < len && columns > 0; columns--) {
+        unsigned code;
+        int step = csn_utf8_next(text + at, len - at, &code);
+        at += step > 0 ? (size_t) step : 1;
+    }
+    return at;
+}
+
+/* A narrow terminal gets what decides, and no line that is broken in two. */
+static void put_scores(csn_buf *out, const csn_arena_result *r, bool is_narrow)
+{
+    csn_auto(table) cli_table t = CLI_TABLE_INIT(is_narrow ? 4 : 6, is_narrow ? 0xc : 0x3c);
     static const char *const heads[] = {
         "Candidate", "Success", "Quality", "Speed", "TOTAL", "Time"
     };
 
-    csn_buf_puts(&out, "\nPHASE: Scoring\n");
-    rule(&out, '-', 40);
     for (size_t i = 0; i < CSN_COUNT(heads); i++)
-        cli_table_cell(&t, heads[i]);
+        if (!is_narrow || (i != 2 && i != 3))
+            cli_table_cell(&t, heads[i]);
     for (size_t i = 0; i < r->n_candidates; i++) {
         const csn_score *s = &r->scores[i];
+        csn_auto(buf) csn_buf name = CSN_BUF_INIT;
 
-        cli_table_cell(&t, r->names[i]);
+        csn_buf_append(
+            &name, r->names[i],
+            is_narrow ? cut_at(r->names[i], cli_columns() > OTHERS + 4 ? cli_columns() - OTHERS : 4)
+                      : strlen(r->names[i]));
+        cli_table_cell(&t, name.data);
         cli_table_cell(&t, s->disqualified ? "FAIL" : "PASS");
-        cli_table_cell(&t, number(s->quality_score));
-        cli_table_cell(&t, number(s->speed_score));
+        if (!is_narrow) {
+            cli_table_cell(&t, number(s->quality_score));
+            cli_table_cell(&t, number(s->speed_score));
+        }
         cli_table_cell(&t, number(s->total_score));
         cli_table_cell(&t, r->results[i]->t_exec >= 0
                                ? cli_duration_ms((int64_t) (s->exec_seconds * 1000))
                                : "");
     }
-    cli_table_put(&t, &out, 0);
-    put_failures(&out, r);
-    if (r->n_trials > 1)
-        put_trials(&out, r);
+    cli_table_put(&t, out, 0);
+}
+
+void cli_arena_scores(int fd, const csn_arena_result *r)
+{
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+
+    csn_buf_puts(&out, "\nPHASE: Scoring\n");
+    rule(&out, '-', 40);
+    if (!r->no_sandbox) { /* else nobody ran, and the table would be rows of nothing */
+        put_scores(&out, r, cli_is_terminal(fd) && cli_columns() < WIDE);
+        put_failures(&out, r);
+        if (r->n_trials > 1)
+            put_trials(&out, r);
+    }
     if (r->winner >= 0) {
         csn_buf_printf(&out, "\n%sWinner: ", cli_has_color(fd) ? "\033[1;32m" : "");
         cli_put_safe(&out, r->names[r->winner]);
         csn_buf_printf(&out, " (%.1f)%s\n", r->scores[r->winner].total_score,
                        cli_has_color(fd) ? "\033[0m" : "");
     } else {
-        csn_buf_puts(&out, r->cancelled ? "\nNo winner: the run was cancelled\n"
-                                        : "\nNo winner: no candidate passed every gate\n");
+        csn_buf_printf(&out, "\nNo winner: %s\n",
+                       r->no_sandbox  ? "no sandbox could be made here"
+                       : r->cancelled ? "the run was cancelled"
+                                      : "no candidate passed every gate");
     }
     send(fd, &out);
 }

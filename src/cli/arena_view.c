@@ -12,6 +12,7 @@
 #include "term.h"
 
 #define NAME_WIDTH 16
+#define NAME_LEAST 4
 
 static const char *paint(const cli_view *v, const char *code)
 {
@@ -23,9 +24,10 @@ void cli_view_begin(cli_view *view, int fd, bool is_live, bool is_quiet,
 {
     *view = (cli_view){
         .fd = fd,
-        .is_live = is_live && !is_quiet && cli_is_terminal(fd),
+        .is_live = is_live && !is_quiet && cli_can_draw(fd),
         .is_quiet = is_quiet,
         .has_color = cli_has_color(fd),
+        .is_ascii = !cli_has_utf8(),
         .n = n,
         .lanes = csn_xalloc(n + 1, sizeof(*view->lanes)),
         .mode = mode,
@@ -123,7 +125,7 @@ void cli_view_state(size_t index, unsigned trial, csn_run_state state,
 /* ---- one frame ---- */
 
 /* Cut to `room` columns, filled up with blanks when `fill`. */
-static void put_column(csn_buf *out, const char *text, size_t room, bool fill)
+static void put_column(const cli_view *v, csn_buf *out, const char *text, size_t room, bool fill)
 {
     size_t len = strlen(text), at = 0, n = 0, width = cli_width(text, len);
 
@@ -136,7 +138,7 @@ static void put_column(csn_buf *out, const char *text, size_t room, bool fill)
     }
     csn_buf_append(out, text, at);
     if (width > room) {
-        csn_buf_puts(out, "…");
+        csn_buf_puts(out, v->is_ascii ? "~" : "…");
         n++;
     }
     while (fill && n++ < room)
@@ -145,18 +147,22 @@ static void put_column(csn_buf *out, const char *text, size_t room, bool fill)
 
 static void put_mark(const cli_view *v, const cli_lane *lane, csn_buf *out)
 {
-    static const char *const spinner[] = { "⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏" };
+    static const char *const dots[] = { "⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏" };
+    static const char *const lines[] = { "|", "/", "-", "\\" };
+    const char *spin =
+        v->is_ascii ? lines[v->frame % CSN_COUNT(lines)] : dots[v->frame % CSN_COUNT(dots)];
     bool is_over = lane->n_done == lane->n_trials;
 
     if (is_over && lane->n_failed == 0)
-        csn_buf_printf(out, "%s✓%s", paint(v, "\033[32m"), paint(v, "\033[0m"));
-    else if (is_over)
-        csn_buf_printf(out, "%s✗%s", paint(v, "\033[31m"), paint(v, "\033[0m"));
-    else if (lane->n_running > 0)
-        csn_buf_printf(out, "%s%s%s", paint(v, "\033[36m"), spinner[v->frame % CSN_COUNT(spinner)],
+        csn_buf_printf(out, "%s%s%s", paint(v, "\033[32m"), v->is_ascii ? "+" : "✓",
                        paint(v, "\033[0m"));
+    else if (is_over)
+        csn_buf_printf(out, "%s%s%s", paint(v, "\033[31m"), v->is_ascii ? "x" : "✗",
+                       paint(v, "\033[0m"));
+    else if (lane->n_running > 0)
+        csn_buf_printf(out, "%s%s%s", paint(v, "\033[36m"), spin, paint(v, "\033[0m"));
     else
-        csn_buf_puts(out, "·");
+        csn_buf_puts(out, v->is_ascii ? "." : "·");
 }
 
 static void put_state(const cli_lane *lane, char out[32])
@@ -178,20 +184,26 @@ static void put_lane(const cli_view *v, const cli_lane *lane, size_t columns, cs
 {
     int64_t ns = lane->n_running > 0 ? csn_now_ns() - lane->since_ns : lane->took_ns;
     size_t state_width = lane->n_trials > 1 ? 16 : 10;
-    size_t used = 3 + NAME_WIDTH + 2 + state_width + 8 + 2;
+    size_t fixed = 3 + 2 + state_width + 8, name_width = NAME_WIDTH, used;
     char state[32];
+
+    if (columns < fixed + name_width + 1) /* narrow: the name gives way */
+        name_width = columns > fixed + NAME_LEAST ? columns - fixed : NAME_LEAST;
+    used = fixed + name_width + 2;
 
     csn_buf_puts(out, " ");
     put_mark(v, lane, out);
     csn_buf_printf(out, " %s", paint(v, "\033[1m"));
-    put_column(out, lane->name, NAME_WIDTH, true);
+    put_column(v, out, lane->name, name_width, true);
     csn_buf_printf(out, "%s  ", paint(v, "\033[0m"));
     put_state(lane, state);
-    put_column(out, state, state_width, true);
-    csn_buf_printf(out, "%7.1fs  ", (double) ns / 1e9);
+    put_column(v, out, state, state_width, true);
+    csn_buf_printf(out, "%7.1fs", (double) ns / 1e9);
     csn_buf_puts(out, paint(v, "\033[2m"));
-    if (columns > used + 4)
-        put_column(out, lane->last.data, columns - used - 1, false);
+    if (columns > used + 4) {
+        csn_buf_puts(out, "  ");
+        put_column(v, out, lane->last.data, columns - used - 1, false);
+    }
     csn_buf_printf(out, "%s%s", paint(v, "\033[0m"), v->is_live ? "\033[K\r\n" : "\n");
 }
 
@@ -199,6 +211,7 @@ static void put_title(const cli_view *v, size_t columns, csn_buf *out)
 {
     csn_auto(buf) csn_buf line = CSN_BUF_INIT;
     unsigned n_done = 0, n_failed = 0, n_running = 0, n_all = 0;
+    const char *dot = v->is_ascii ? "-" : "·";
 
     for (size_t i = 0; i < v->n; i++) {
         n_all += v->lanes[i].n_trials;
@@ -206,9 +219,10 @@ static void put_title(const cli_view *v, size_t columns, csn_buf *out)
         n_failed += v->lanes[i].n_failed;
         n_running += v->lanes[i].n_running;
     }
-    csn_buf_printf(&line, " arena · %s · %u of %u done · %u running · %u failed · %.1fs", v->mode,
-                   n_done, n_all, n_running, n_failed, (double) (csn_now_ns() - v->start_ns) / 1e9);
-    put_column(out, line.data, columns > 2 ? columns - 1 : 1, false);
+    csn_buf_printf(&line, " arena %s %s %s %u of %u done %s %u running %s %u failed %s %.1fs", dot,
+                   v->mode, dot, n_done, n_all, dot, n_running, dot, n_failed, dot,
+                   (double) (csn_now_ns() - v->start_ns) / 1e9);
+    put_column(v, out, line.data, columns > 2 ? columns - 1 : 1, false);
     csn_buf_puts(out, "\033[K\r\n\033[K\r\n");
 }
 
@@ -233,7 +247,7 @@ static void put_lanes(const cli_view *v, size_t room, size_t columns, csn_buf *o
                 put_lane(v, &v->lanes[i], columns, out);
                 shown++;
             }
-    csn_buf_printf(out, "   … and %zu more\033[K", v->n - shown);
+    csn_buf_printf(out, "   %s and %zu more\033[K", v->is_ascii ? "..." : "…", v->n - shown);
 }
 
 /* What the live display said last stays on the screen. */

@@ -20,7 +20,7 @@ typedef struct cli_lane {
 
 typedef struct cli_view {
     int fd;
-    bool is_live, is_quiet, has_color;
+    bool is_live, is_quiet, has_color, is_ascii;
     size_t n;
     cli_lane *lanes;
     const char *mode;

@@ -232,28 +232,6 @@ static int prepare(struct contest *c, int argc, char **argv)
 
 /* ---- the run ---- */
 
-static void show_missing(const csn_check *check, void *user)
-{
-    (void) user;
-    if (!check->ok && csn_streq(check->kind, "wall"))
-        cli_note("  missing: %s (%s)%s%s", check->name, check->detail ? check->detail : "",
-                 check->remedy ? "; try: " : "", check->remedy ? check->remedy : "");
-}
-
-/* Nobody got a sandbox: says what this machine lacks. */
-static bool has_no_backend(csn_engine *engine, const csn_arena_result *r)
-{
-    for (size_t i = 0; i < r->n_candidates; i++)
-        if (!r->results[i]->error_message ||
-            !csn_starts_with(r->results[i]->error_message, "Could not create sandbox"))
-            return false;
-    if (r->n_candidates == 0)
-        return false;
-    cli_note("no sandbox could be created on this machine");
-    (void) csn_engine_doctor(engine, show_missing, NULL, NULL); /* its lines are the answer */
-    return true;
-}
-
 static int write_files(struct contest *c, const csn_arena_result *r, int talk)
 {
     csn_auto(buf) csn_buf path = CSN_BUF_INIT;
@@ -272,7 +250,7 @@ static int write_files(struct contest *c, const csn_arena_result *r, int talk)
     return status;
 }
 
-static int conclude(struct contest *c, csn_engine *engine, const csn_arena_result *r, int talk)
+static int conclude(struct contest *c, const csn_arena_result *r, int talk)
 {
     csn_error err = { 0 };
 
@@ -286,7 +264,11 @@ static int conclude(struct contest *c, csn_engine *engine, const csn_arena_resul
         return 128 + (cli_arena_signal() ? cli_arena_signal() : SIGINT);
     if (r->winner >= 0)
         return 0;
-    return has_no_backend(engine, r) ? CLI_ARENA_NO_BACKEND : CLI_ARENA_FAILED;
+    if (!r->no_sandbox)
+        return CLI_ARENA_FAILED;
+    cli_note("no sandbox could be made here: %s", r->no_sandbox);
+    cli_try("caisson doctor");
+    return CLI_ARENA_NO_BACKEND;
 }
 
 static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
@@ -315,7 +297,7 @@ static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
     if (r == CSN_E_INVALID)
         status = cli_usage(c->cmd, "%s", err.message);
     else
-        status = r < 0 ? cli_fail(&err, NULL) : conclude(c, engine, result, talk);
+        status = r < 0 ? cli_fail(&err, NULL) : conclude(c, result, talk);
     csn_arena_result_free(result);
     return status;
 }
@@ -360,7 +342,7 @@ const cli_command cli_cmd_arena = {
     .text =
         "Every candidate runs at the same time in a fresh sandbox of its own, gets the objective and the path of its\n"
         "artifact, and is scored: 0.2 success + 0.6 quality + 0.2 speed. Exit status: 0 there is a winner, 1 there\n"
-        "is none, 2 misuse, 3 no usable backend, 130 interrupted.",
+        "is none, 2 misuse, 3 no sandbox could be made, 130 interrupted.",
     .groups = groups,
     .run = run,
 };

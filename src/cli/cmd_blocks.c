@@ -89,6 +89,29 @@ struct job {
     int signal; /* that ended the last run; 0: none */
 };
 
+/* The library speaks in the words of the original, which name a service; here it is this machine. */
+static int no_sandbox(const csn_error *err)
+{
+    static const char *const words[] = { "Failed to create Daytona sandbox: ",
+                                         "Daytona sandbox creation timed out: ",
+                                         "Daytona rate limit exceeded during sandbox creation: " };
+    csn_auto(buf) csn_buf shown = CSN_BUF_INIT;
+    const char *why = err->message;
+
+    for (size_t i = 0; i < CSN_COUNT(words); i++)
+        if (csn_starts_with(why, words[i]))
+            why += strlen(words[i]);
+    if (why == err->message)
+        return cli_fail(err, NULL), 1;
+    bool is_asked_wrong = err->code == CSN_E_NOT_FOUND || err->code == CSN_E_INVALID;
+    csn_buf_printf(&shown, "%s%s", is_asked_wrong ? "" : "no sandbox could be made here: ", why);
+    cli_complain_as(csn_error_name(err->code), err->message, shown.data,
+                    !is_asked_wrong                ? "caisson doctor"
+                    : err->code == CSN_E_NOT_FOUND ? "caisson image ls"
+                                                   : NULL);
+    return 1;
+}
+
 static int make_executor(struct job *j)
 {
     const struct values *v = j->v;
@@ -116,7 +139,7 @@ static int make_executor(struct job *j)
         return status;
     o.env = env.items;
     if (csn_blocks_new(j->engine, &o, &j->blocks, &err) < 0)
-        return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : (cli_fail(&err, NULL), 1);
+        return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : no_sandbox(&err);
     return -1;
 }
 

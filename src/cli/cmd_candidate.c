@@ -82,7 +82,7 @@ static int show(const struct values *v, const csn_candidate_result *r)
     if (r->error_message)
         cli_note("%s", r->error_message);
     if (advice && !v->quiet)
-        cli_note("  try: %s", advice);
+        cli_try(advice);
     if (v->output && r->artifact_content && !r->artifact_file)
         return CLI_ARENA_FAILED; /* the log said why */
     return status_of(r);

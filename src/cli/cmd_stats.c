@@ -305,7 +305,7 @@ static int run(const cli_command *cmd, int argc, char **argv)
         status = check_names(engine, &args);
     if (status >= 0)
         return status;
-    if (v.json || v.no_stream || !cli_is_terminal(STDOUT_FILENO) || !cli_is_terminal(STDIN_FILENO))
+    if (v.json || v.no_stream || !cli_can_draw(STDOUT_FILENO) || !cli_is_terminal(STDIN_FILENO))
         status = show_once(engine, &args, &v, &a, &b);
     else
         status = show_live(engine, &args, &a, &b);

@@ -106,11 +106,26 @@ void cli_jw_receipt(csn_jw *w, const csn_receipt *receipt)
     free(text);
 }
 
+/* "·" takes two bytes, which a terminal without UTF-8 shows as two strange letters. */
+static void replace_dots(char *text)
+{
+    char *to = text;
+
+    for (const char *at = text; *at; at++) {
+        bool is_dot = csn_starts_with(at, "·");
+        *to++ = is_dot ? '-' : *at;
+        at += is_dot;
+    }
+    *to = '\0';
+}
+
 static void say_receipt(const csn_receipt *receipt)
 {
     char text[512];
 
     (void) csn_receipt_text(receipt, text, sizeof(text));
+    if (!cli_has_utf8())
+        replace_dots(text);
     if (cli_has_color(STDERR_FILENO))
         (void) cli_write(STDERR_FILENO, "\033[2m", 4); /* dim; decoration only */
     cli_note("%s", text);

@@ -162,17 +162,26 @@ static void complain_in_json(const char *code_name, const char *text, const char
     (void) cli_print_json(&doc);
 }
 
+void cli_try(const char *remedy)
+{
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+
+    csn_buf_puts(&line, "  try: ");
+    cli_put_safe(&line, remedy);
+    csn_buf_putc(&line, '\n');
+    (void) cli_write(STDERR_FILENO, line.data, line.len); /* nobody left to tell */
+}
+
 void cli_complain(const char *code_name, const char *text, const char *remedy)
 {
-    cli_note("%s", text);
-    if (remedy) {
-        csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+    cli_complain_as(code_name, text, text, remedy);
+}
 
-        csn_buf_puts(&line, "  try: ");
-        cli_put_safe(&line, remedy);
-        csn_buf_putc(&line, '\n');
-        (void) cli_write(STDERR_FILENO, line.data, line.len); /* nobody left to tell */
-    }
+void cli_complain_as(const char *code_name, const char *text, const char *shown, const char *remedy)
+{
+    cli_note("%s", shown);
+    if (remedy)
+        cli_try(remedy);
     if (json_wanted && !json_printed)
         complain_in_json(code_name, text, remedy);
 }
@@ -233,12 +242,31 @@ bool cli_is_terminal(int fd)
     return isatty(fd) == 1;
 }
 
+bool cli_can_draw(int fd)
+{
+    const char *term = getenv("TERM");
+
+    return cli_is_terminal(fd) && term && *term && !csn_streq(term, "dumb");
+}
+
 bool cli_has_color(int fd)
 {
     const char *no_color = getenv("NO_COLOR");
-    const char *term = getenv("TERM");
 
-    return cli_is_terminal(fd) && !(no_color && *no_color) && term && !csn_streq(term, "dumb");
+    return cli_can_draw(fd) && !(no_color && *no_color);
+}
+
+/* The first that is set decides, as for setlocale(), which a static program has no data for. */
+bool cli_has_utf8(void)
+{
+    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+    for (size_t i = 0; i < CSN_COUNT(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+    }
+    return false;
 }
 
 static size_t terminal_size(bool rows)

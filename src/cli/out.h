@@ -39,6 +39,11 @@ void cli_fill_stdio(void); /* first of all */
 /* "caisson: TEXT" and, when there is one, "  try: REMEDY"; `code_name` goes into the JSON document. */
 void cli_complain(const char *code_name, const char *text, const char *remedy);
 
+/* The same where people are shown other words than callers, who match on `text`. */
+void cli_complain_as(const char *code_name, const char *text, const char *shown,
+                     const char *remedy);
+void cli_try(const char *remedy); /* "  try: REMEDY" alone */
+
 /* Reports a library error, `fmt` (may be NULL) before it, with the remedy that fits. Returns CLI_ENGINE. */
 int cli_fail(const csn_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -56,6 +61,8 @@ void cli_put_safe(csn_buf *out, const char *text);
 
 bool cli_is_terminal(int fd);
 bool cli_has_color(int fd); /* a terminal, and neither NO_COLOR nor TERM=dumb */
+bool cli_can_draw(int fd);  /* a terminal that knows how to move its cursor */
+bool cli_has_utf8(void);    /* by LC_ALL, LC_CTYPE or LANG */
 size_t cli_columns(void);   /* $COLUMNS, the terminal's width, or 80 */
 size_t cli_rows(void);
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # caisson arena and caisson candidate as people use them.
-# shellcheck disable=SC1091,SC2154 # lib.sh
+# shellcheck disable=SC1091,SC2154,SC2016 # lib.sh; the quotes are for the shell inside
 . "${CSN_SOURCE:?}/tests/cli/lib.sh"
 unset DAYTONA_API_KEY DAYTONA_API_URL DAYTONA_BASE_URL DAYTONA_JWT_TOKEN
 # what lives as long as the program is never freed
@@ -154,4 +154,93 @@ else
 fi
 NO_COLOR=1 script -qec 'caisson arena -c a=good.py x' /dev/null >color.out </dev/null 2>&1
 case $(cat color.out) in *$'\033[3'[0-9]m* | *$'\033[1m'*) not_ok 'NO_COLOR: no colours' ;; *) ok 'NO_COLOR: no colours' ;; esac
+
+# ---- terminals that can do little ----
+# at_terminal COLUMNS COMMAND…: what it writes to a terminal of that width
+at_terminal()
+{
+    python3 -c '
+import fcntl, os, pty, struct, sys, termios
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+try:
+    while data := os.read(fd, 65536):
+        sys.stdout.buffer.write(data)
+except OSError:
+    pass
+os.waitpid(pid, 0)' "$@" </dev/null
+}
+printf '#!/bin/sh\nsleep 0.4\necho a text that is long enough >"$2"\n' >slow.sh
+chmod +x slow.sh
+TERM=dumb at_terminal 80 caisson arena -c a=slow.sh x >dumb.out
+is 'TERM=dumb: no escape sequences' "$(grep -c $'\033' dumb.out)" 0
+like 'TERM=dumb: plain lines instead' "$(cat dumb.out)" '*\[a\] \[Sandbox\] *Winner: a*'
+TERM=xterm at_terminal 40 sh -c 'stty cols 40; caisson arena -c a-candidate-with-a-long-name=slow.sh -c b=slow.sh x --trials 2' >narrow.out
+lines_of() { sed -e $'s/\033\\[[0-9;?]*[a-zA-Z]//g' -e 's/\r/\n/g' "$1"; }
+is '40 columns: no line of the display and the scores is wider' \
+    "$(lines_of narrow.out | LC_ALL=C.UTF-8 grep -E '^ [^ ] |arena|^Candidate|PASS|FAIL' | grep -v Median | python3 -c 'import sys; print(*[l for l in sys.stdin if len(l.rstrip("\n")) > 40])')" ""
+like '40 columns: each has its row' "$(lines_of narrow.out)" '* b *running*'
+LC_ALL=C TERM=xterm at_terminal 80 caisson arena -c a=slow.sh -c bad=bad.py x >ascii.out
+is 'LANG=C: ASCII only' "$(LC_ALL=C grep -c '[^ -~[:space:]'$'\033'']' ascii.out)" 0
+like 'LANG=C: marks are there' "$(lines_of ascii.out)" '*+ a *x bad *'
+is 'LANG=C: receipts, too' "$(LC_ALL=C caisson run --receipt -- true 2>&1 | LC_ALL=C grep -c '[^ -~]')" 0
+
+# ---- broken off ----
+printf 'import sys\nopen(sys.argv[2], "w").write("artifact")\n' >quick.py
+env --default-signal=INT caisson arena -c q=quick.py -c s=sleeper.sh x --artifacts int --report int.md --report int.html >int.out 2>&1 &
+pid=$!
+until_true 20 grep -q '\[q\] \[Sandbox\] Cleaning up' int.out
+until_true 20 grep -q '\[s\] \[Sandbox\] Executing' int.out
+kill -INT $pid
+wait $pid
+is 'broken off: 130' "$?" 130
+is 'broken off: no winner, though one was done' "$(json 'd["winner_id"], d["cancelled"], d["candidates"][0]["success"]' <int/results.json)" "(None, True, True)"
+like 'broken off: it says so' "$(cat int.out)" '*No winner: the run was cancelled*'
+like 'broken off: in the reports, too' "$(cat int.md int.html)" '*No winner: the run was cancelled*No winner:*the run was cancelled*'
+
+# ---- where no sandbox can be made ----
+cat >without_namespaces <<'EOF'
+#!/usr/bin/env python3
+"""without_namespaces COMMAND…: unshare() is refused, as in a container"""
+import ctypes, errno, os, struct, sys
+libc = ctypes.CDLL(None)
+nr = {"x86_64": 272, "aarch64": 97}[os.uname().machine]
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, nr), (0x06, 0, 0, 0x50000 | errno.EPERM), (0x06, 0, 0, 0x7fff0000)]
+text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
+class Prog(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Prog(len(code), ctypes.cast(text, ctypes.c_void_p))), 0, 0) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+EOF
+chmod +x without_namespaces
+wrong='*check the key*|*other backend*|*Failed to create Daytona*|*FAIL*'
+shopt -s extglob
+both ./without_namespaces caisson arena -c a=good.py -c b=good.py x --artifacts none --report none.md --report none.html
+is 'no sandbox: status 3' "$status" 3
+is 'no sandbox: said once, with the cause' "$(grep -v '^\[' <<<"$err")" 'caisson: no sandbox could be made here: make namespaces: Operation not permitted
+  try: caisson doctor'
+like 'no sandbox: it is not said of the candidates' "$out" '*No winner: no sandbox could be made here*'
+for file in none.md none.html; do
+    like "no sandbox: $file" "$(cat $file)" '*no sandbox could be made here*make namespaces: Operation not permitted*caisson doctor*'
+    like "no sandbox: $file has no table of failures" "$(cat $file)" "!($wrong)"
+done
+like 'no sandbox: the talk has none either' "$out$err" "!($wrong)"
+is 'no sandbox: results.json' "$(json 'd["no_sandbox"], d["winner_id"], d["candidates"][0]["error_message"]' <none/results.json)" \
+    "('make namespaces: Operation not permitted', None, 'Could not create sandbox: make namespaces: Operation not permitted')"
+is 'no sandbox: else there is none' "$(json 'd["no_sandbox"]' <int/results.json)" None
+both caisson arena -c b=bad.py x --artifacts none
+is 'no candidate passed: status 1' "$status" 1
+both ./without_namespaces caisson candidate good.py -o x -q
+is 'candidate without a sandbox' "$status $err" '3 caisson: Could not create sandbox: make namespaces: Operation not permitted'
+both ./without_namespaces caisson candidate good.py -o x
+like 'candidate without a sandbox: what to try' "$err" '*  try: caisson doctor'
+printf '```sh\ntrue\n```\n' >b.md
+both ./without_namespaces caisson blocks b.md
+is 'blocks without a sandbox' "$status $err" '1 caisson: no sandbox could be made here: make namespaces: Operation not permitted
+  try: caisson doctor'
+is 'blocks: callers who match on words find them' "$(./without_namespaces caisson blocks --json b.md 2>/dev/null | json 'd["error"]["message"]')" \
+    'Failed to create Daytona sandbox: make namespaces: Operation not permitted'
 plan
