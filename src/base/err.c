@@ -1,6 +1,7 @@
 #include "err.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,12 +77,37 @@ static void tidy(char *message, size_t size)
         message[lead - 1] = '\0';
 }
 
+enum { TEXT_MAX = 4096 + 512 }; /* a path and some words */
+
+static bool is_middle(char c)
+{
+    return ((unsigned char) c & 0xc0) == 0x80; /* of a character */
+}
+
+/* What is too long loses its middle, which is some path's: the end says why. */
+static void copy_ends(char *out, size_t size, const char *text)
+{
+    size_t len = strlen(text), head = size / 2, tail = size - 1 - strlen("…") - head;
+
+    if (len < size) {
+        memcpy(out, text, len + 1);
+        return;
+    }
+    while (head > 0 && is_middle(text[head]))
+        head--;
+    while (tail > 0 && is_middle(text[len - tail]))
+        tail--;
+    (void) snprintf(out, size, "%.*s…%s", (int) head, text, text + len - tail); /* fits */
+}
+
 /* Built aside first: the arguments may point into err->message. */
 static void set(csn_error *err, int code, int sys_errno, const char *head, const char *tail)
 {
-    char whole[sizeof(err->message)];
+    char text[TEXT_MAX + sizeof(err->message)], whole[sizeof(err->message)];
 
-    (void) snprintf(whole, sizeof(whole), "%s%s%s", head, *head && *tail ? ": " : "", tail);
+    (void) snprintf(text, sizeof(text), "%s%s%s", head, *head && *tail ? ": " : "",
+                    tail); /* fits */
+    copy_ends(whole, sizeof(whole), text);
     tidy(whole, sizeof(whole));
     err->code = code;
     err->sys_errno = sys_errno;
@@ -90,7 +116,7 @@ static void set(csn_error *err, int code, int sys_errno, const char *head, const
 
 int csn_failv(csn_error *err, int code, const char *fmt, va_list args)
 {
-    char text[sizeof(err->message)];
+    char text[TEXT_MAX];
 
     if (!err)
         return code;
@@ -111,7 +137,7 @@ int csn_fail(csn_error *err, int code, const char *fmt, ...)
 
 int csn_fail_sys(csn_error *err, int neg_errno, const char *fmt, ...)
 {
-    char text[sizeof(err->message)];
+    char text[TEXT_MAX];
     int e = neg_errno < 0 ? -neg_errno : neg_errno;
     int code = csn_code_of_errno(e);
     va_list args;
@@ -127,7 +153,7 @@ int csn_fail_sys(csn_error *err, int neg_errno, const char *fmt, ...)
 
 int csn_fail_in(csn_error *err, int code, const char *fmt, ...)
 {
-    char text[sizeof(err->message)];
+    char text[TEXT_MAX];
     va_list args;
 
     if (!err)

@@ -1,6 +1,7 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "csn_test.h"
 
 TEST(a_failure_says_what_and_returns_the_code)
@@ -52,9 +53,27 @@ TEST(a_message_is_one_safe_line_even_when_cut)
         memcpy(name + i, "\xc3\xa9", 2);
     name[398] = '\0';
     (void) csn_fail(&err, CSN_E_INVALID, "%s", name);
-    CHECK_INT(strlen(err.message), 246);
+    CHECK_INT(strlen(err.message),
+              247); /* and no character is cut in two, at none of the three ends */
+    CHECK(csn_utf8_valid(err.message, strlen(err.message)));
     (void) csn_fail(&err, CSN_E_INVALID, "x%s", name);
-    CHECK_INT(strlen(err.message), 247);
+    CHECK_INT(strlen(err.message), 246);
+    CHECK(csn_utf8_valid(err.message, strlen(err.message)));
+}
+
+TEST(a_long_path_does_not_take_the_reason_away)
+{
+    csn_error err = { 0 };
+    char path[3000];
+
+    memset(path, 'p', sizeof(path) - 1);
+    path[sizeof(path) - 1] = '\0';
+    (void) csn_fail_sys(&err, -EROFS, "make '%s' (CAISSON_STATE names another)", path);
+    CHECK(strncmp(err.message, "make 'ppp", 9) == 0);
+    CHECK(strstr(err.message, "p' (CAISSON_STATE names another): Read-only file system"));
+    (void) csn_fail_in(&err, CSN_E_SYSTEM, "serve '%s'", path);
+    CHECK(strncmp(err.message, "serve 'ppp", 10) == 0);
+    CHECK(strstr(err.message, "another): Read-only file system"));
 }
 
 TEST(arguments_may_point_into_the_error_itself)

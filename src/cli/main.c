@@ -94,6 +94,7 @@ int main(int argc, char **argv)
 
     (void) signal(SIGPIPE,
                   SIG_IGN); /* a closed pipe is an error of write(), seen where it happens */
+    (void) signal(SIGXFSZ, SIG_IGN); /* and so is a file beyond ulimit -f */
     if (csn_streq(name, "--help") || csn_streq(name, "-h"))
         name = "help";
     else if (csn_streq(name, "--version") || csn_streq(name, "-V"))

@@ -189,6 +189,8 @@ void cli_complain_as(const char *code_name, const char *text, const char *shown,
 /* One way on for each kind of refusal; the library's message says what, this says how. */
 static const char *remedy_of(const csn_error *err)
 {
+    if (err->sys_errno == EFBIG)
+        return "ulimit -f unlimited";
     switch (err->code) {
     case CSN_E_UNSUPPORTED:
         return "caisson doctor";
@@ -203,6 +205,8 @@ static const char *remedy_of(const csn_error *err)
     case CSN_E_STATE:
         return strstr(err->message, "' is stopped") ? "caisson start BOX" : NULL;
     case CSN_E_LOST:
+        if (strstr(err->message, "ended before it was ready"))
+            return NULL; /* it says why */
         return "caisson gc, then caisson ls";
     default:
         return NULL;

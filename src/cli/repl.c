@@ -168,6 +168,7 @@ int main(int argc, char **argv)
 {
     choose_locale();
     (void) signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write() */
+    (void) signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f as well */
     cli_reader = &editor;
     cli_fill_stdio();
     return cli_exit_status(cli_cmd_interp.run(&cli_cmd_interp, argc, argv));

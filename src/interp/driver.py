@@ -1341,8 +1341,14 @@ def become_child():
 
 
 def move_high(fd, lowest):
+    """Out of the way of user code, or as far as the limit of open files lets us."""
     fcntl = library("fcntl")
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+    for number in (lowest, 50, 20):
+        try:
+            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, number)
+        except OSError:
+            continue
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 4)
 
 
 def main():

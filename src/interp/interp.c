@@ -273,7 +273,7 @@ static csn_interp *alloc_interp(csn_engine *engine, const csn_interp_options *op
     i->engine = engine;
     i->o = *opts;
     i->in = (csn_frame_in) CSN_FRAME_IN_INIT(most);
-    i->outputs_json = i->context_json = i->children_json = (csn_buf) CSN_BUF_INIT;
+    i->outputs_json = i->context_json = i->children_json = i->last_words = (csn_buf) CSN_BUF_INIT;
     i->channel_fd = i->out_fd[0] = i->out_fd[1] = i->lock_fd = -1;
     csn_list_init(&i->out);
     csn_list_init(&i->jobs);
@@ -357,6 +357,7 @@ csn_interp *csn_interp_free(csn_interp *i)
     csn_sources_done(&i->in_place);
     csn_buf_free(&i->outputs_json);
     csn_buf_free(&i->context_json);
+    csn_buf_free(&i->last_words);
     csn_buf_free(&i->children_json);
     csn_buf_free(&i->in.data);
     free(i->workspace);

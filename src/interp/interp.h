@@ -94,6 +94,7 @@ struct csn_interp {
     csn_sandbox *box;
     char *workspace;      /* path inside; NULL: none yet */
     csn_buf context_json; /* context_sources as a JSON list */
+    csn_buf last_words;   /* on stderr, before it was ready */
     int64_t expires_ns;
     bool is_expired;
     const char *transition; /* "created", "reused" … static */

@@ -158,6 +158,8 @@ static bool read_output(csn_interp *i, int k)
         i->out_fd[k] = -1;
         return false;
     }
+    if (k == 1 && !i->is_ready)                                   /* why it will never be */
+        (void) csn_buf_append(&i->last_words, piece, (size_t) n); /* full: the beginning will do */
     csn_job_take_output(i, k, piece, (size_t) n);
     return true;
 }
@@ -276,6 +278,8 @@ static int start_once(csn_interp *i, csn_error *err)
                               .has_channel = 1,
                               .timeout_ms = CSN_UNLIMITED,
                               .output_bytes = CSN_UNLIMITED };
+    csn_buf_free(&i->last_words);
+    i->last_words = (csn_buf) CSN_BUF_INIT_MAX(8192);
     int r = csn_process_start(i->box, &o, &i->process, err);
 
     if (r >= 0)
@@ -364,6 +368,21 @@ static void put_config(csn_interp *i, bool enter, csn_jw *w)
     csn_jw_end_object(w);
 }
 
+/* Python's own last line says it best. */
+static int fail_unready(const csn_interp *i, csn_error *err)
+{
+    csn_str words = csn_str_trim(csn_str_n(i->last_words.data, i->last_words.len));
+    const char *start = words.len ? memrchr(words.data, '\n', words.len) : NULL;
+
+    if (start)
+        words = csn_str_n(start + 1, words.len - (size_t) (start + 1 - words.data));
+    if (!words.len)
+        return csn_fail(err, CSN_E_LOST,
+                        "the interpreter process ended before it was ready: is python3 there?");
+    return csn_fail(err, CSN_E_LOST, "the interpreter process ended before it was ready: %.*s",
+                    (int) (words.len < 160 ? words.len : 160), words.data);
+}
+
 int csn_worker_hello(csn_interp *i, bool enter, csn_error *err)
 {
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
@@ -380,7 +399,7 @@ int csn_worker_hello(csn_interp *i, bool enter, csn_error *err)
     put_config(i, enter, &w);
     csn_jw_end_object(&w);
     r = csn_worker_send(i, &text);
-    if (r < 0)
+    if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* dead already: why is still to be read */
         return csn_fail_sys(err, r, "greet the interpreter");
     while (!i->is_ready && i->process && !csn_deadline_passed(deadline)) {
         r = csn_interp_turn(i, deadline);
@@ -388,8 +407,7 @@ int csn_worker_hello(csn_interp *i, bool enter, csn_error *err)
             return csn_fail(err, r, "wait for the interpreter");
     }
     if (!i->process)
-        return csn_fail(err, CSN_E_LOST,
-                        "the interpreter process ended before it was ready: is python3 there?");
+        return fail_unready(i, err);
     if (!i->is_ready)
         return csn_fail(err, CSN_E_TIMEOUT, "Broker server failed to start within timeout (%lld s)",
                         (long long) i->o.health_timeout_s);

@@ -227,6 +227,8 @@ int main(void)
     unset_all(&keeper);
     (void) umask(022);               /* never fails; what is private says so by its own mode */
     (void) signal(SIGPIPE, SIG_IGN); /* a gone reader is an errno */
+    (void) signal(SIGXFSZ,
+                  SIG_IGN); /* a file beyond the caller's ulimit -f as well; init sets both back */
     if (fill_stdio() < 0 || csn_fd_cloexec(CSN_KEEPER_FD, true) < 0)
         return 1;
     prepare(&keeper);

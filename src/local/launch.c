@@ -266,7 +266,7 @@ csn_local_box *csn_local_launch_box(csn_local *local, csn_wish *wish, csn_box_do
         undo_create(box);
         free(l);
         csn_box_unref(&box->base);
-        csn_fail_in(err, r, "create a sandbox");
+        csn_fail_in(err, csn_state_blame(local, r, err), "create a sandbox");
         return NULL;
     }
     return box;
@@ -376,7 +376,7 @@ int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done
     if (r >= 0)
         r = take_image(local, wish, err);
     if (r < 0)
-        return csn_fail_in(err, r, "create a sandbox");
+        return csn_fail_in(err, csn_state_blame(local, r, err), "create a sandbox");
     csn_standby_note(local, wish);
     ready = csn_standby_take(local, wish);
     if (ready)

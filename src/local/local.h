@@ -129,9 +129,12 @@ csn_backend *csn_local_free(csn_backend *backend);
 /* run.c: makes run/ point to a directory in memory that is ours alone; where there is none, run/ is a plain directory */
 int csn_run_prepare(int state_fd);
 void csn_run_tidy(int state_fd); /* takes an empty one away */
+void csn_run_sweep(void);        /* those of state directories that are gone */
 
 /* state.c */
 int csn_state_open(csn_local *local, const char *state_dir, csn_error *err);
+/* Adds the directory's name to an error that a full or read-only disk made; returns r. */
+int csn_state_blame(const csn_local *local, int r, csn_error *err);
 int csn_state_open_run(csn_local *local); /* again, when another engine took it away: 0 or -errno */
 int csn_state_find_libexec(const char *wished, char **ret_dir, csn_error *err);
 

@@ -161,18 +161,37 @@ int csn_state_open(csn_local *local, const char *state_dir, csn_error *err)
     if (local->state_fd == -ENOENT) {
         r = make_parents(path.data);
         if (r < 0)
-            return csn_fail_sys(err, r, "make the state directory '%s'", path.data);
+            return csn_fail_sys(
+                err, r, "make the state directory '%s' (CAISSON_STATE names another)", path.data);
         local->state_fd = open_dir(path.data);
     }
     if (local->state_fd < 0)
-        return csn_fail_sys(err, local->state_fd, "open the state directory '%s'", path.data);
+        return csn_fail_sys(err, local->state_fd,
+                            "open the state directory '%s' (CAISSON_STATE names another)",
+                            path.data);
     if ((r = check_owner(local->state_fd, path.data, err)) < 0)
         return r;
     r = open_parts(local);
     if (r < 0)
-        return csn_fail_sys(err, r, "prepare the state directory '%s'", path.data);
+        return csn_fail_sys(
+            err, r, "prepare the state directory '%s' (CAISSON_STATE names another)", path.data);
     local->state_dir = csn_buf_take(&path, NULL);
     return local->state_dir ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "open the state directory");
+}
+
+/* A disk that is full or read-only is somebody's to find: which one? What was attempted comes first. */
+int csn_state_blame(const csn_local *local, int r, csn_error *err)
+{
+    csn_error why = { 0 };
+
+    if (r >= 0 || !err ||
+        (err->sys_errno != EROFS && err->sys_errno != ENOSPC && err->sys_errno != EDQUOT))
+        return r;
+    why = *err;
+    (void) csn_fail(err, r, "%s (in the state directory '%s'; CAISSON_STATE names another)",
+                    why.message, local->state_dir);
+    err->sys_errno = why.sys_errno;
+    return r;
 }
 
 static bool has_keeper(const char *dir)

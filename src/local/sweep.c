@@ -231,6 +231,8 @@ int csn_local_sweep(csn_local *local, bool is_thorough, uint32_t *ret_n, csn_err
     }
     if (is_thorough && r >= 0)
         r = each_entry(local, NULL, local->names_fd, visit_link, &n, err);
+    if (is_thorough)
+        csn_run_sweep();
     if (is_thorough && r >= 0)
         r = csn_layer_sweep(local->state_fd, NULL, NULL, &n_layers, err);
     if (ret_n)

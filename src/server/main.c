@@ -272,6 +272,7 @@ int main(int argc, char **argv)
     csn_serve_options o;
     csn_error err = { 0 };
 
+    (void) signal(SIGXFSZ, SIG_IGN); /* EFBIG says it */
     (void) signal(SIGPIPE, SIG_IGN);
     (void) signal(SIGINT, SIG_IGN); /* these the warden gets too, and tells us */
     (void) signal(SIGTERM, SIG_IGN);

@@ -144,6 +144,7 @@ int main(int argc, char **argv)
         return 2;
     }
     (void) signal(SIGPIPE, SIG_IGN); /* the leash tells */
+    (void) signal(SIGXFSZ, SIG_IGN); /* EFBIG tells */
     /* libarchive turns names into the locale's characters; bytes that are none stay as they are only in UTF-8. */
     if (!setlocale(LC_CTYPE, "C.UTF-8"))
         (void) setlocale(LC_CTYPE,

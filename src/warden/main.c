@@ -165,6 +165,7 @@ static int open_signals(csn_wd *wd, csn_error *err)
     sigaddset(&set, SIGINT);
     if (sigaction(SIGHUP, NULL, &hup) == 0 && hup.sa_handler != SIG_IGN)
         sigaddset(&set, SIGHUP); /* under nohup the end of the terminal is none of ours */
+    (void) signal(SIGXFSZ, SIG_IGN); /* EFBIG says it */
     (void) signal(SIGPIPE, SIG_IGN);
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
         return csn_fail_sys(err, -errno, "block signals");
