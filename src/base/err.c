@@ -36,7 +36,9 @@ const char *csn_error_name(int code)
 
 const char *csn_strerror(int e)
 {
-    return strerror(e < 0 ? -e : e);
+    e = e < 0 ? -e : e;
+    return e == EUSERS ? "a limit on namespaces is reached"
+                       : strerror(e); /* as csn_clone() means it */
 }
 
 int csn_code_of_errno(int e)

@@ -87,9 +87,8 @@ static int make_namespaces(csn_inside *in)
         csn_inside_about(in, "time");
         return r;
     }
-    if (csn_late_namespaces && syscall(SYS_unshare, csn_late_namespaces) < 0)
-        return -errno;
-    return csn_send_fds(in->setup_fd, &report, sizeof(report), NULL, 0);
+    r = csn_late_namespaces ? csn_unshare(csn_late_namespaces) : 0;
+    return r < 0 ? r : csn_send_fds(in->setup_fd, &report, sizeof(report), NULL, 0);
 }
 
 static int make_private(csn_inside *in)
@@ -192,7 +191,7 @@ static int join_cgroups(csn_inside *in)
 static int new_cgroup_namespace(csn_inside *in)
 {
     (void) in;
-    return syscall(SYS_unshare, CSN_CLONE_NEWCGROUP) < 0 ? -errno : 0;
+    return csn_unshare(CSN_CLONE_NEWCGROUP);
 }
 
 /* The saved id stays the keeper's until set_ids(): by it a v1 cgroup that belongs to the keeper lets us in. */

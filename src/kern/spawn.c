@@ -83,7 +83,14 @@ pid_t csn_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
         pid = clone_old(flags, want);
     if (pid > 0 && ret_pidfd)
         *ret_pidfd = pidfd;
-    return pid;
+    return pid == -ENOSPC ? -EUSERS : pid; /* no disk has anything to do with it */
+}
+
+int csn_unshare(uint64_t flags)
+{
+    if (syscall(SYS_unshare, (unsigned long) flags) == 0)
+        return 0;
+    return errno == ENOSPC ? -EUSERS : -errno;
 }
 
 int csn_exec_fd(int fd, char *const argv[], char *const envp[])

@@ -16,12 +16,16 @@
  * are CLONE_…, without CLONE_VM and its kin. *ret_pidfd (may be NULL) is born close-on-exec.
  * `cgroup_fd` >= 0 is a v2 cgroup directory the child is born in; -ENOTSUP if the kernel can't
  * (before 5.7). Where clone3 is missing, clone() does the same for all else; a time namespace is
- * then made by the child, which asks csn_clone_late() before it relies on it. Only for
- * single-threaded processes: no atfork handler runs. */
+ * then made by the child, which asks csn_clone_late() before it relies on it. -EUSERS: a limit on
+ * namespaces, for which the kernel says ENOSPC, as for a full disk. Only for single-threaded
+ * processes: no atfork handler runs. */
 pid_t csn_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
 
 /* In the child of csn_clone() with CLONE_NEWTIME: 0, or -errno when it has no time namespace of its own. */
 int csn_clone_late(void);
+
+/* unshare() with the same -EUSERS. */
+int csn_unshare(uint64_t flags);
 
 /* Replaces this process by the program in `fd` (a sealed memfd or O_PATH file). Returns only to
  * fail. */

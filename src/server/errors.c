@@ -156,6 +156,18 @@ static void fail_for_space(csn_req *req, const csn_error *err)
                   req->id);
 }
 
+/* Sandboxes that end give theirs back; a limit of 0 is the operator's to raise, and 'caisson serve' does not start then. */
+static void fail_for_namespaces(csn_req *req, const csn_error *err)
+{
+    csn_log(CSN_LOG_ERROR, "a limit on namespaces is reached", "request", req->id, "error",
+            err->message, NULL);
+    csn_req_error(
+        req, 503, NULL,
+        "The server can't make namespaces (request %s): a limit is reached. Delete or stop "
+        "sandboxes, or have its operator raise user.max_*_namespaces",
+        req->id);
+}
+
 /* Nothing was changed, and in a moment it will work: another process is writing to the database, or there are too many
  * processes. Not the 409 of a sandbox that is at something else. */
 static bool is_momentary(const csn_req *req, const csn_error *err)
@@ -177,6 +189,8 @@ void csn_req_fail(csn_req *req, const csn_error *err)
 
     if (is_out_of_space(err))
         fail_for_space(req, err);
+    else if (err->sys_errno == EUSERS)
+        fail_for_namespaces(req, err);
     else if (is_momentary(req, err))
         fail_for_now(req, err);
     else if (status == 500)
