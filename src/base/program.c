@@ -49,9 +49,9 @@ int csn_close_range(unsigned first, unsigned last)
 {
     if (syscall(SYS_close_range, first, last, 0) == 0)
         return 0;
-    if (errno != ENOSYS)
+    if (errno != ENOSYS && errno != EPERM)
         return -errno;
-    /* Linux before 5.9: one by one, up to what the limit could have let us open */
+    /* Linux before 5.9, or a filter that doesn't know it: one by one, up to what the limit could have let us open */
     long max = sysconf(_SC_OPEN_MAX);
     if (max < 0 || max > 1 << 20)
         max = 1 << 20;

@@ -296,12 +296,9 @@ int csn_await_init(csn_keeper *k, csn_error *err)
 
 void csn_kill_child(csn_keeper *k)
 {
-    csn_child_end end;
-
     if (k->init_pidfd >= 0) {
-        (void) csn_pidfd_signal(k->init_pidfd, SIGKILL); /* gone already: fine */
-        (void) csn_pidfd_reap(k->init_pidfd, false,
-                              &end); /* its whole PID namespace ends before it */
+        (void) csn_child_kill(k->init_pid,
+                              k->init_pidfd); /* its whole PID namespace ends before it */
     }
     csn_close(&k->init_pidfd);
     csn_close(&k->setup_fd);

@@ -11,6 +11,8 @@
 #include "base/time.h"
 #include "missing.h"
 
+enum { END_MS = 10 * 1000 }; /* a killed PID namespace takes its time on a busy machine */
+
 int csn_pidfd_open(pid_t pid, int *ret_fd)
 {
     int fd = (int) syscall(SYS_pidfd_open, pid, 0);
@@ -71,6 +73,15 @@ int csn_pidfd_reap_until(int pidfd, int64_t deadline_ns, csn_child_end *ret_endi
     if (r == 0)
         return -ETIMEDOUT;
     return csn_pidfd_reap(pidfd, true, ret_ending);
+}
+
+int csn_child_kill(pid_t pid, int pidfd)
+{
+    int r = csn_pidfd_signal(pidfd, SIGKILL);
+
+    if (r < 0 && r != -ESRCH)
+        (void) kill(pid, SIGKILL); /* our own child: it may only be gone already */
+    return csn_pidfd_reap_until(pidfd, csn_deadline_in_ms(END_MS), NULL);
 }
 
 int csn_reap_any(csn_child_end *ret_ending)

@@ -23,6 +23,10 @@ int csn_pidfd_reap(int pidfd, bool nohang, csn_child_end *ret_ending);
 /* The same, waiting until `deadline_ns` (CLOCK_MONOTONIC): -ETIMEDOUT. */
 int csn_pidfd_reap_until(int pidfd, int64_t deadline_ns, csn_child_end *ret_ending);
 
+/* Kills our unreaped child for good and reaps it, within seconds. A kernel or a filter without pidfd_send_signal is no
+ * reason to wait for ever: the number of a child that nobody has reaped is still its own. */
+int csn_child_kill(pid_t pid, int pidfd);
+
 /* Reaps any one child: 1 and *ret_ending, 0 when all still run, -ECHILD when there are none. */
 int csn_reap_any(csn_child_end *ret_ending);
 

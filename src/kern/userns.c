@@ -203,7 +203,6 @@ int csn_userns_make(const csn_idmap *uids, size_t n_uids, const csn_idmap *gids,
         r = csn_userns_map_helper(pid, uids, n_uids, gids, n_gids, csn_deadline_in_ms(5000));
     if (r == 0)
         r = open_userns(pid, ret_fd);
-    (void) csn_pidfd_signal(pidfd, SIGKILL); /* our child: can't fail */
-    (void) csn_pidfd_reap(pidfd, false, NULL);
+    (void) csn_child_kill(pid, pidfd); /* it only waits */
     return r;
 }
