@@ -145,7 +145,7 @@ _caisson() {
         operands='@box'
         ;;
     arena | forge)
-        opts='--help --candidate --candidates --artifacts --artifact-name --jobs --trials --seed --report --json --plain --quiet --check --scorer --scorer-timeout --weights --objective --output-path --env --pip --find-links --setup --net --image --daytona --env-file --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk'
+        opts='--help --candidate --candidates --artifacts --artifact-name --jobs --trials --seed --report --json --plain --quiet --check --scorer --scorer-timeout --weights --objective --output-path --env --pip --find-links --setup --net --image --optional --daytona --env-file --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk'
         case $prev in
         -c | --candidate) kind='@file' ;;
         --candidates) kind='@file' ;;
@@ -167,6 +167,7 @@ _caisson() {
         --setup) kind='@none' ;;
         --net) kind='none outbound' ;;
         --image) kind='@image' ;;
+        --optional) kind='@none' ;;
         --env-file) kind='@file' ;;
         -t | --timeout) kind='@none' ;;
         --upload-timeout) kind='@none' ;;
@@ -182,7 +183,7 @@ _caisson() {
         esac
         ;;
     candidate)
-        opts='--help --id --output --json --quiet --objective --output-path --env --pip --find-links --setup --net --image --daytona --env-file --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk'
+        opts='--help --id --output --json --quiet --objective --output-path --env --pip --find-links --setup --net --image --optional --daytona --env-file --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk'
         case $prev in
         --id) kind='@none' ;;
         --output) kind='@file' ;;
@@ -194,6 +195,7 @@ _caisson() {
         --setup) kind='@none' ;;
         --net) kind='none outbound' ;;
         --image) kind='@image' ;;
+        --optional) kind='@none' ;;
         --env-file) kind='@file' ;;
         -t | --timeout) kind='@none' ;;
         --upload-timeout) kind='@none' ;;
@@ -210,7 +212,7 @@ _caisson() {
         operands='@file'
         ;;
     blocks)
-        opts='--help --lang --code --commonmark --messages --last-n --extract-only --timeout --snapshot --image --env --env-file --name --memory --cpu --disk --net --keep --reply --json --quiet'
+        opts='--help --lang --code --commonmark --messages --last-n --extract-only --timeout --snapshot --image --env --env-file --name --memory --cpu --disk --net --optional --keep --reply --json --quiet'
         case $prev in
         --lang) kind='python bash sh javascript typescript' ;;
         --code) kind='@none' ;;
@@ -224,11 +226,12 @@ _caisson() {
         --memory) kind='@none' ;;
         --cpu) kind='@none' ;;
         --disk) kind='@none' ;;
+        --optional) kind='@none' ;;
         esac
         operands='@file'
         ;;
     interp)
-        opts='--help --code --file --interactive --vars --events --json --quiet --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --profile --field --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync'
+        opts='--help --code --file --interactive --vars --events --json --quiet --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --optional --profile --field --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync'
         case $prev in
         -c | --code) kind='@none' ;;
         -f | --file) kind='@file' ;;
@@ -247,6 +250,7 @@ _caisson() {
         --cpu) kind='@none' ;;
         --timeout) kind='@none' ;;
         --execute-timeout) kind='@none' ;;
+        --optional) kind='@none' ;;
         --profile) kind='ROOT_INTERLOCUTOR RLM_ROOT RLM_DELEGATE MAINTENANCE' ;;
         --field) kind='@none' ;;
         --llm-url) kind='@none' ;;
@@ -260,7 +264,7 @@ _caisson() {
         esac
         ;;
     rlm)
-        opts='--help --input --max-iterations --json --quiet --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --profile --field'
+        opts='--help --input --max-iterations --json --quiet --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --optional --profile --field'
         case $prev in
         --input) kind='@file' ;;
         --max-iterations) kind='@none' ;;
@@ -285,6 +289,7 @@ _caisson() {
         --cpu) kind='@none' ;;
         --timeout) kind='@none' ;;
         --execute-timeout) kind='@none' ;;
+        --optional) kind='@none' ;;
         --profile) kind='ROOT_INTERLOCUTOR RLM_ROOT RLM_DELEGATE MAINTENANCE' ;;
         --field) kind='@none' ;;
         esac
@@ -312,10 +317,11 @@ _caisson() {
         esac
         ;;
     smoke)
-        opts='--help --repo --ref --net'
+        opts='--help --repo --ref --net --optional'
         case $prev in
         --repo) kind='@dir' ;;
         --ref) kind='@none' ;;
+        --optional) kind='@none' ;;
         esac
         ;;
     diagnose)

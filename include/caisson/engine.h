@@ -93,13 +93,24 @@ typedef struct csn_check {
     const char *name;   /* "seccomp", "cgroup memory" … */
     const char *kind;   /* "wall", "limit", "extra" */
     int ok;             /* 1 works here, 0 does not */
-    const char *detail; /* what was found: "landlock ABI 7" */
+    const char *
+        detail; /* what was found: "landlock ABI 7"; of a failure: the kernel's word and the cause */
     const char *remedy; /* NULL or the one command that fixes it */
+    int sys_errno;      /* what the kernel answered, or 0 */
+    const char *
+        follows; /* NULL, or the name of the failed check that explains this one: it was not tried */
 } csn_check;
 typedef void (*csn_check_fn)(const csn_check *check, void *user);
 
-/* Tries every wall and limit for real, a whole sandbox last. Returns CSN_OK when a sandbox with all walls starts. */
+/* Tries every wall and limit for real, the way this process's sandboxes take, and a whole sandbox last: one that ends with
+ * the call and one that stays. Returns CSN_OK when a sandbox with all walls starts. `engine` may be NULL, for a process that
+ * can't open one: then the walls and limits only, and CSN_E_INVALID. */
 CSN_API int csn_engine_doctor(csn_engine *engine, csn_check_fn fn, void *user, csn_error *err);
+
+/* Why no sandbox starts here: calls `fn` once, with the first wall that csn_engine_doctor() would show as down, and returns
+ * 1; 0 when every wall stands. Quick, for the moment after a sandbox could not be made. Walls that the engine was told are
+ * optional are left out. Forks, so it answers 0 in a process with threads. */
+CSN_API int csn_engine_explain(csn_engine *engine, csn_check_fn fn, void *user);
 
 CSN_API const char *csn_version(void);
 

@@ -91,6 +91,9 @@ CSN_API int csn_receipt_status(const csn_receipt *receipt);
  * length it wanted. */
 CSN_API size_t csn_receipt_text(const csn_receipt *receipt, char *buf, size_t buf_size);
 
+/* "landlock, keeper" for CSN_WALL_… bits; same rules. */
+CSN_API size_t csn_wall_names(uint32_t wall_bits, char *buf, size_t buf_size);
+
 /* One JSON object, same rules. */
 CSN_API size_t csn_receipt_json(const csn_receipt *receipt, char *buf, size_t buf_size);
 

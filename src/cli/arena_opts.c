@@ -29,6 +29,8 @@ const cli_opt cli_arena_run_options[] = {
     { 0, "net", CLI_CHOICE, AT(net), "none|outbound", "network inside [none]", "none outbound",
       NULL },
     { 0, "image", CLI_TEXT, AT(image), "NAME", "root file system [host]", "@image", NULL },
+    { 0, "optional", CLI_LIST, AT(optional), "WALL,…",
+      "start even if these walls can't be put up here", NULL, NULL },
     { 'd', "daytona", CLI_FLAG, AT(daytona), NULL, "use the remote backend when it is configured",
       NULL, NULL },
     { 0, "env-file", CLI_TEXT, AT(env_file), "FILE",
@@ -127,6 +129,8 @@ int cli_arena_fill(const cli_command *cmd, const cli_arena_values *v, csn_run_op
         status = cli_env_fill(cmd, &v->env, &no_files, &run->env);
         o->env = run->env.items;
     }
+    if (status < 0)
+        status = cli_fill_walls(cmd, &v->optional, &run->optional_walls);
     if (status < 0 && v->daytona)
         status = load_config(cmd, v, run);
     if (status >= 0)
@@ -153,6 +157,15 @@ void cli_arena_done(cli_arena_run *run)
 {
     csn_buf_free(&run->objective);
     csn_config_free(run->config);
+}
+
+void cli_arena_note_cause(void)
+{
+    csn_auto(buf) csn_buf cause = CSN_BUF_INIT;
+
+    if (cli_find_cause(&cause))
+        cli_note_cause(cause.data);
+    cli_try("caisson doctor");
 }
 
 /* ---- signals ---- */

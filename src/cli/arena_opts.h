@@ -13,7 +13,7 @@ enum {
 
 typedef struct cli_arena_values {
     const char *objective, *output_path, *find_links, *setup, *net, *image, *env_file;
-    cli_list pip, env;
+    cli_list pip, env, optional;
     int64_t timeout, upload_timeout, setup_timeout, artifact_timeout;
     int64_t output, artifact, memory, cpu, pids, disk;
     int daytona;
@@ -27,12 +27,16 @@ typedef struct cli_arena_run {
     csn_buf objective;
     cli_list env;
     csn_config *config;
+    uint32_t optional_walls;
 } cli_arena_run;
 
 /* Writes what was given over `o` (defaults, or a candidates file's values): -1, or an exit status. */
 int cli_arena_fill(const cli_command *cmd, const cli_arena_values *v, csn_run_options *o,
                    cli_arena_run *run);
 void cli_arena_done(cli_arena_run *run);
+
+/* Says why no sandbox could be created on this machine, and where to look: the end of a contest or a candidate. */
+void cli_arena_note_cause(void);
 
 /* "TEXT", "@FILE" or "@@TEXT" for a text that begins with '@'. -1, or an exit status. */
 int cli_read_objective(const cli_command *cmd, const char *given, csn_buf *out);

@@ -267,7 +267,7 @@ static int conclude(struct contest *c, const csn_arena_result *r, int talk)
     if (!r->no_sandbox)
         return CLI_ARENA_FAILED;
     cli_note("no sandbox could be made here: %s", r->no_sandbox);
-    cli_try("caisson doctor");
+    cli_arena_note_cause();
     return CLI_ARENA_NO_BACKEND;
 }
 
@@ -307,7 +307,7 @@ static int open_and_contend(struct contest *c)
     csn_auto(engine) csn_engine *engine = NULL;
     csn_cancel *cancel = NULL;
     csn_error err = { 0 };
-    int status = cli_open(0, &engine);
+    int status = cli_open_to_make(c->kept.optional_walls, &engine);
 
     if (status >= 0)
         return CLI_ARENA_NO_BACKEND;

@@ -20,7 +20,7 @@
 enum { TEXT_MAX = 16 << 20 };
 
 struct values {
-    cli_list langs, codes, env, env_files;
+    cli_list langs, codes, env, env_files, optional;
     int64_t timeout;
     const char *snapshot, *image, *name;
     int64_t memory, cpu, disk;
@@ -63,6 +63,8 @@ static const cli_opt run_options[] = {
     { 0, "cpu", CLI_CPU, AT(cpu), "N", "cores, with --image", NULL, NULL },
     { 0, "disk", CLI_SIZE, AT(disk), "SIZE", "disk space, with --image", NULL, NULL },
     { 0, "net", CLI_FLAG, AT(net), NULL, "allow outbound network", NULL, NULL },
+    { 0, "optional", CLI_LIST, AT(optional), "WALL,…",
+      "start even if these walls can't be put up here", NULL, NULL },
     { 'k', "keep", CLI_FLAG, AT(keep), NULL, "keep the sandbox afterwards; its id goes to stderr",
       NULL, NULL },
     CLI_END
@@ -89,29 +91,6 @@ struct job {
     int signal; /* that ended the last run; 0: none */
 };
 
-/* The library speaks in the words of the original, which name a service; here it is this machine. */
-static int no_sandbox(const csn_error *err)
-{
-    static const char *const words[] = { "Failed to create Daytona sandbox: ",
-                                         "Daytona sandbox creation timed out: ",
-                                         "Daytona rate limit exceeded during sandbox creation: " };
-    csn_auto(buf) csn_buf shown = CSN_BUF_INIT;
-    const char *why = err->message;
-
-    for (size_t i = 0; i < CSN_COUNT(words); i++)
-        if (csn_starts_with(why, words[i]))
-            why += strlen(words[i]);
-    if (why == err->message)
-        return cli_fail(err, NULL), 1;
-    bool is_asked_wrong = err->code == CSN_E_NOT_FOUND || err->code == CSN_E_INVALID;
-    csn_buf_printf(&shown, "%s%s", is_asked_wrong ? "" : "no sandbox could be made here: ", why);
-    cli_complain_as(csn_error_name(err->code), err->message, shown.data,
-                    !is_asked_wrong                ? "caisson doctor"
-                    : err->code == CSN_E_NOT_FOUND ? "caisson image ls"
-                                                   : NULL);
-    return 1;
-}
-
 static int make_executor(struct job *j)
 {
     const struct values *v = j->v;
@@ -128,18 +107,21 @@ static int make_executor(struct job *j)
                              .disk_gb = (double) v->disk / (1 << 30),
                              .is_kept = v->keep,
                              .has_network = v->net };
+    uint32_t walls = 0;
     int status;
 
     if (j->blocks)
         return -1;
     status = cli_env_fill(&cli_cmd_blocks, &v->env, &v->env_files, &env);
+    if (status < 0)
+        status = cli_fill_walls(&cli_cmd_blocks, &v->optional, &walls);
     if (status < 0 && !j->engine)
-        status = cli_open(0, &j->engine);
+        status = cli_open_to_make(walls, &j->engine);
     if (status >= 0)
         return status;
     o.env = env.items;
     if (csn_blocks_new(j->engine, &o, &j->blocks, &err) < 0)
-        return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : no_sandbox(&err);
+        return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : (cli_fail(&err, NULL), 1);
     return -1;
 }
 

@@ -81,14 +81,17 @@ static int show(const struct values *v, const csn_candidate_result *r)
         show_tail(r);
     if (r->error_message)
         cli_note("%s", r->error_message);
-    if (advice && !v->quiet)
+    if (advice && !v->quiet && csn_starts_with(r->error_message, "Could not create sandbox"))
+        cli_arena_note_cause();
+    else if (advice && !v->quiet)
         cli_try(advice);
     if (v->output && r->artifact_content && !r->artifact_file)
         return CLI_ARENA_FAILED; /* the log said why */
     return status_of(r);
 }
 
-static int run_it(const struct values *v, const csn_candidate *c, csn_run_options *o)
+static int run_it(const struct values *v, const csn_candidate *c, csn_run_options *o,
+                  uint32_t optional_walls)
 {
     csn_auto(engine) csn_engine *engine = NULL;
     csn_candidate_result *result = NULL;
@@ -100,7 +103,7 @@ static int run_it(const struct values *v, const csn_candidate *c, csn_run_option
     if (csn_cancel_new(&cancel, &err) < 0)
         return cli_fail(&err, NULL);
     if (o->backend == CSN_BACKEND_LOCAL) {
-        status = cli_open(0, &engine);
+        status = cli_open_to_make(optional_walls, &engine);
         if (status >= 0) {
             csn_cancel_free(cancel);
             return CLI_ARENA_NO_BACKEND;
@@ -143,7 +146,7 @@ static int run(const cli_command *cmd, int argc, char **argv)
         o.artifact_file = v.output && !csn_streq(v.output, "-") ? v.output : NULL;
         if (!o.artifact_file)
             v.output = NULL;
-        status = run_it(&v, &c, &o);
+        status = run_it(&v, &c, &o, kept.optional_walls);
     }
     cli_arena_done(&kept);
     return status;

@@ -26,6 +26,7 @@ struct visit {
     csn_jw w;
     char kind[16]; /* of the last line: a new one gets a heading */
     unsigned n_ok, n_bad;
+    char first_bad[64]; /* the first wall that is down */
 };
 
 static void put_json(struct visit *visit, const csn_check *c)
@@ -38,6 +39,8 @@ static void put_json(struct visit *visit, const csn_check *c)
     csn_jw_kbool(w, "ok", c->ok);
     csn_jw_kstr(w, "detail", c->detail);
     csn_jw_kstr(w, "remedy", c->remedy);
+    csn_jw_kint(w, "errno", c->sys_errno);
+    csn_jw_kstr(w, "follows", c->follows);
     csn_jw_end_object(w);
 }
 
@@ -60,12 +63,20 @@ static void put_heading(struct visit *visit, const char *kind, csn_buf *line)
     (void) csn_str_copy(visit->kind, sizeof(visit->kind), csn_str_of(kind));
 }
 
-static void put_mark(csn_buf *line, bool ok)
+static void put_mark(csn_buf *line, const csn_check *c)
 {
-    bool colored = cli_has_color(STDOUT_FILENO);
+    bool colored = cli_has_color(STDOUT_FILENO) && !c->follows;
 
-    csn_buf_printf(line, "  %s%s%s ", colored ? (ok ? "\033[32m" : "\033[31m") : "", ok ? "✓" : "✗",
+    csn_buf_printf(line, "  %s%s%s ", colored ? (c->ok ? "\033[32m" : "\033[31m") : "",
+                   c->follows ? "·"
+                   : c->ok    ? "✓"
+                              : "✗",
                    colored ? "\033[0m" : "");
+}
+
+static bool is_proof(const csn_check *c)
+{
+    return csn_starts_with(c->name, "sandbox");
 }
 
 /* Printed at once: the last check starts a sandbox, and one sees what it waits for. */
@@ -73,13 +84,13 @@ static void put_text(struct visit *visit, const csn_check *c)
 {
     csn_auto(buf) csn_buf line = CSN_BUF_INIT;
 
-    /* the last check is a whole sandbox, after everything it is made of */
-    put_heading(visit, csn_streq(c->name, "sandbox") ? "proof" : c->kind, &line);
-    put_mark(&line, c->ok);
+    /* the last checks are whole sandboxes, after everything they are made of */
+    put_heading(visit, is_proof(c) ? "proof" : c->kind, &line);
+    put_mark(&line, c);
     csn_buf_printf(&line, "%-28s ", c->name);
     cli_put_safe(&line, c->detail ? c->detail : "");
     csn_buf_putc(&line, '\n');
-    if (!c->ok && c->remedy) {
+    if (!c->ok && c->remedy && !c->follows) {
         csn_buf_puts(&line, "      fix: ");
         cli_put_safe(&line, c->remedy);
         csn_buf_putc(&line, '\n');
@@ -93,11 +104,13 @@ static void on_check(const csn_check *check, void *user)
 
     if (check->ok)
         visit->n_ok++;
-    else
+    else if (!check->follows) /* what only follows from another is no second failure */
         visit->n_bad++;
+    if (!check->ok && !check->follows && csn_streq(check->kind, "wall") && !visit->first_bad[0])
+        (void) csn_str_copy(visit->first_bad, sizeof(visit->first_bad), csn_str_of(check->name));
     if (visit->v->json)
         put_json(visit, check);
-    else if (!check->ok || !visit->v->quiet)
+    else if ((!check->ok && !check->follows) || !visit->v->quiet)
         put_text(visit, check);
 }
 
@@ -119,7 +132,10 @@ static int finish_text(const struct visit *visit, int r, const csn_error *err)
     csn_auto(buf) csn_buf line = CSN_BUF_INIT;
 
     if (r < 0) {
-        cli_note("no sandbox with all walls starts here: %s", err->message);
+        if (visit->first_bad[0] && !csn_streq(visit->first_bad, "sandbox"))
+            cli_note("no sandbox with all walls starts here: see '%s' above", visit->first_bad);
+        else
+            cli_note("no sandbox with all walls starts here: %s", err->message);
         return 1;
     }
     if (visit->v->quiet)
@@ -129,23 +145,34 @@ static int finish_text(const struct visit *visit, int r, const csn_error *err)
     return cli_print(&line) < 0 ? CLI_ENGINE : 0;
 }
 
+static void show_unopened(struct visit *visit, const csn_error *err)
+{
+    csn_check check = { .name = "state directory",
+                        .kind = "wall",
+                        .detail = err->message,
+                        .remedy = "CAISSON_STATE=/another/directory caisson …",
+                        .sys_errno = err->sys_errno };
+
+    on_check(&check, visit);
+}
+
 static int run(const cli_command *cmd, int argc, char **argv)
 {
     csn_auto(engine) csn_engine *engine = NULL;
     struct values v = { 0 };
     struct visit visit = { .v = &v, .doc = CSN_BUF_INIT };
     csn_error err = { 0 };
+    csn_error open_err = { 0 };
     cli_args args;
-    int status = cli_parse(cmd, argc, argv, &v, &args), r;
+    int status = cli_parse(cmd, argc, argv, &v, &args), r, opened;
 
     if (status >= 0)
         return status;
     cli_want_json(v.json);
     status = cli_want(cmd, &args, 0, 0);
-    if (status < 0)
-        status = cli_open(0, &engine);
     if (status >= 0)
         return status;
+    opened = cli_try_open(&engine, &open_err);
     visit.w = (csn_jw) CSN_JW_INIT(&visit.doc, true);
     if (v.json) {
         csn_jw_begin_object(&visit.w);
@@ -153,6 +180,11 @@ static int run(const cli_command *cmd, int argc, char **argv)
         csn_jw_begin_array(&visit.w);
     }
     r = csn_engine_doctor(engine, on_check, &visit, &err);
+    if (opened < 0) { /* the walls were tried all the same */
+        show_unopened(&visit, &open_err);
+        err = open_err;
+        r = opened;
+    }
     if (r == CSN_E_CANCELLED)
         status = cli_cancelled_status();
     else

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "boxopt.h"
 #include "commands.h"
 #include "interpopt.h"
 #include "out.h"
@@ -368,6 +369,7 @@ static int run(const cli_command *cmd, int argc, char **argv)
     cli_list env = { 0 };
     cli_args args;
     bool wants_prompt;
+    uint32_t walls = 0;
     int status = cli_parse(cmd, argc, argv, &v, &args);
 
     if (status < 0)
@@ -383,7 +385,9 @@ static int run(const cli_command *cmd, int argc, char **argv)
     if (v.events &&
         (r.events_fd = open(v.events, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) < 0)
         return cli_fail_with(CSN_E_SYSTEM, NULL, "open '%s': %s", v.events, strerror(errno));
-    status = cli_open(0, &r.engine);
+    status = cli_fill_walls(cmd, &v.interp.optional, &walls);
+    if (status < 0)
+        status = cli_open_to_make(walls, &r.engine);
     if (status < 0)
         status = run_interp(&r, &o);
     r.interp = csn_interp_free(r.interp);

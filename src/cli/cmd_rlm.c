@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "boxopt.h"
 #include "commands.h"
 #include "interpopt.h"
 #include "out.h"
@@ -106,6 +107,7 @@ static int run(const cli_command *cmd, int argc, char **argv)
     cli_list env = { 0 };
     cli_interp_values opened;
     cli_args args;
+    uint32_t walls = 0;
     int status = cli_parse(cmd, argc, argv, &v, &args);
 
     if (status < 0)
@@ -118,7 +120,9 @@ static int run(const cli_command *cmd, int argc, char **argv)
     opened = v.interp;
     opened.fields =
         (cli_list){ 0 }; /* the loop itself says what is missing, so that the model learns it */
-    status = cli_open(0, &engine);
+    status = cli_fill_walls(cmd, &v.interp.optional, &walls);
+    if (status < 0)
+        status = cli_open_to_make(walls, &engine);
     if (status < 0)
         status = cli_interp_open(engine, &opened, &o, &interp);
     if (status < 0) {

@@ -64,7 +64,7 @@ static int shell_in_new(const struct values *v, cli_box *box)
     csn_auto(sandbox) csn_sandbox *sandbox = NULL;
     char *const none[] = { NULL };
     csn_error err = { 0 };
-    int status = cli_open(box->optional_walls, &engine);
+    int status = cli_open_to_make(box->optional_walls, &engine);
 
     if (status >= 0)
         return status;

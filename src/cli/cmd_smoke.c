@@ -7,6 +7,7 @@
 #include <caisson/interp.h>
 
 #include "base/str.h"
+#include "boxopt.h"
 #include "commands.h"
 #include "out.h"
 #include "session.h"
@@ -14,6 +15,7 @@
 struct values {
     const char *repo, *ref, *env_file;
     int net;
+    cli_list optional;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -23,6 +25,8 @@ static const cli_opt smoke_options[] = {
       "the repository to try it with (needed); it must have a README.md", "@dir", NULL },
     { 0, "ref", CLI_TEXT, AT(ref), "REF", "branch, tag or commit of it", NULL, NULL },
     { 0, "net", CLI_FLAG, AT(net), NULL, "allow cloning from a remote URL", NULL, NULL },
+    { 0, "optional", CLI_LIST, AT(optional), "WALL,…",
+      "start even if these walls can't be put up here", NULL, NULL },
     CLI_END
 };
 static const cli_opt diagnose_options[] = {
@@ -41,6 +45,7 @@ static int run_smoke(const cli_command *cmd, int argc, char **argv)
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
     struct values v = { 0 };
     cli_args args;
+    uint32_t walls = 0;
     int r, status = cli_parse(cmd, argc, argv, &v, &args);
 
     if (status < 0)
@@ -48,7 +53,9 @@ static int run_smoke(const cli_command *cmd, int argc, char **argv)
     if (status < 0 && !v.repo)
         status = cli_usage(cmd, "--repo is missing");
     if (status < 0)
-        status = cli_open(0, &engine);
+        status = cli_fill_walls(cmd, &v.optional, &walls);
+    if (status < 0)
+        status = cli_open_to_make(walls, &engine);
     if (status >= 0)
         return status;
     r = csn_interp_smoke(engine, v.repo, v.ref, v.net, &json, NULL);

@@ -46,6 +46,8 @@ const cli_opt cli_interp_options[] = {
       "lifetime of the sandbox [15m, of a session 24h]", NULL, NULL },
     { 0, "execute-timeout", CLI_DURATION, AT(execute_timeout), "TIME",
       "limit of one execute [the lifetime]", NULL, NULL },
+    { 0, "optional", CLI_LIST, AT(optional), "WALL,…",
+      "start even if these walls can't be put up here", NULL, NULL },
     { 0, "profile", CLI_CHOICE, AT(profile), "NAME", "which helpers the code has [RLM_DELEGATE]",
       "ROOT_INTERLOCUTOR RLM_ROOT RLM_DELEGATE MAINTENANCE", NULL },
     { 0, "field", CLI_LIST, AT(fields), "NAME[:TYPE]", "a field SUBMIT must give; may be repeated",

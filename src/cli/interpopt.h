@@ -8,7 +8,7 @@
 
 typedef struct cli_interp_values {
     const char *session, *volume, *subpath, *repo, *ref, *image, *profile;
-    cli_list context, env, env_files, fields;
+    cli_list context, env, env_files, fields, optional;
     const char *llm_url, *llm_model, *llm_cmd, *isolation, *fallback;
     int64_t timeout, execute_timeout, llm_timeout, memory, cpu, max_calls, depth;
     int net, sync;

@@ -145,7 +145,8 @@ void cli_out_of_memory(void)
     _exit(CLI_ENGINE);
 }
 
-static void complain_in_json(const char *code_name, const char *text, const char *remedy)
+static void complain_in_json(const char *code_name, const char *text, const char *cause,
+                             const char *remedy)
 {
     csn_auto(buf) csn_buf doc = CSN_BUF_INIT;
     csn_jw w = CSN_JW_INIT(&doc, true);
@@ -155,6 +156,8 @@ static void complain_in_json(const char *code_name, const char *text, const char
     csn_jw_begin_object(&w);
     csn_jw_kstr(&w, "code", code_name);
     csn_jw_kstr(&w, "message", text);
+    if (cause)
+        csn_jw_kstr(&w, "cause", cause);
     if (remedy)
         csn_jw_kstr(&w, "remedy", remedy);
     csn_jw_end_object(&w);
@@ -162,28 +165,76 @@ static void complain_in_json(const char *code_name, const char *text, const char
     (void) cli_print_json(&doc);
 }
 
-void cli_try(const char *remedy)
+static void put_line(const char *label, const char *text)
 {
     csn_auto(buf) csn_buf line = CSN_BUF_INIT;
 
-    csn_buf_puts(&line, "  try: ");
-    cli_put_safe(&line, remedy);
+    csn_buf_puts(&line, label);
+    cli_put_safe(&line, text);
     csn_buf_putc(&line, '\n');
     (void) cli_write(STDERR_FILENO, line.data, line.len); /* nobody left to tell */
 }
 
-void cli_complain(const char *code_name, const char *text, const char *remedy)
+void cli_try(const char *remedy)
 {
-    cli_complain_as(code_name, text, text, remedy);
+    put_line("  try: ", remedy);
 }
 
-void cli_complain_as(const char *code_name, const char *text, const char *shown, const char *remedy)
+void cli_note_cause(const char *cause)
+{
+    put_line("  cause: ", cause);
+}
+
+/* `text` is for the JSON document, `shown` for people. */
+static void complain(const char *code_name, const char *text, const char *shown, const char *cause,
+                     const char *remedy)
 {
     cli_note("%s", shown);
+    if (cause)
+        cli_note_cause(cause);
     if (remedy)
         cli_try(remedy);
     if (json_wanted && !json_printed)
-        complain_in_json(code_name, text, remedy);
+        complain_in_json(code_name, text, cause, remedy);
+}
+
+void cli_complain(const char *code_name, const char *text, const char *remedy)
+{
+    complain(code_name, text, text, NULL, remedy);
+}
+
+static int (*explainer)(csn_check_fn fn, void *user);
+
+void cli_set_explainer(int (*explain)(csn_check_fn fn, void *user))
+{
+    explainer = explain;
+}
+
+static void keep_cause(const csn_check *check, void *user)
+{
+    csn_buf *out = user;
+
+    csn_buf_printf(out, "%s: %s", check->name, check->detail);
+    if (check->remedy && strstr(check->remedy, "--optional")) /* the way out of one missing wall */
+        csn_buf_printf(out, "; %s", check->remedy);
+}
+
+/* 1 and the cause, 0: every wall stands, -1: nobody can say. */
+static int find_cause(csn_buf *out)
+{
+    return explainer ? explainer(keep_cause, out) : -1;
+}
+
+bool cli_find_cause(csn_buf *out)
+{
+    return find_cause(out) > 0 && out->error == 0;
+}
+
+/* What the kernel refused, and not what the caller did wrong. */
+static bool is_of_this_machine(const csn_error *err)
+{
+    return err->code == CSN_E_SYSTEM || err->code == CSN_E_UNSUPPORTED || err->code == CSN_E_LOST ||
+           err->code == CSN_E_PROTOCOL;
 }
 
 /* One way on for each kind of refusal; the library's message says what, this says how. */
@@ -213,19 +264,48 @@ static const char *remedy_of(const csn_error *err)
     }
 }
 
+/* The library speaks in the words of the seed documents, which name a service; people are told of this machine. */
+static const char *without_service(const char *message)
+{
+    static const char *const words[] = { "Failed to create Daytona sandbox: ",
+                                         "Daytona sandbox creation timed out: ",
+                                         "Daytona rate limit exceeded during sandbox creation: " };
+
+    for (size_t i = 0; i < CSN_COUNT(words); i++)
+        if (csn_starts_with(message, words[i]))
+            return message + strlen(words[i]);
+    return NULL;
+}
+
+static void put_shown(const csn_error *err, const char *text, csn_buf *out)
+{
+    const char *why = without_service(err->message);
+    bool is_asked_wrong = err->code == CSN_E_NOT_FOUND || err->code == CSN_E_INVALID;
+
+    if (!why)
+        csn_buf_puts(out, text);
+    else
+        csn_buf_printf(out, "%s%s", is_asked_wrong ? "" : "no sandbox could be made here: ", why);
+}
+
 int cli_fail(const csn_error *err, const char *fmt, ...)
 {
-    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT, shown = CSN_BUF_INIT, cause = CSN_BUF_INIT;
     va_list args;
+    int found;
 
     if (fmt) {
         va_start(args, fmt);
-        csn_buf_vprintf(&line, fmt, args);
+        csn_buf_vprintf(&text, fmt, args);
         va_end(args);
-        csn_buf_puts(&line, ": ");
+        csn_buf_puts(&text, ": ");
     }
-    csn_buf_puts(&line, err->message[0] ? err->message : csn_error_name(err->code));
-    cli_complain(csn_error_name(err->code), line.data, remedy_of(err));
+    csn_buf_puts(&text, err->message[0] ? err->message : csn_error_name(err->code));
+    put_shown(err, text.data, &shown);
+    found = is_of_this_machine(err) ? find_cause(&cause) : -1;
+    complain(csn_error_name(err->code), text.data, shown.data, found > 0 ? cause.data : NULL,
+             found > 0 || (found == 0 && err->code == CSN_E_SYSTEM) ? "caisson doctor"
+                                                                    : remedy_of(err));
     return CLI_ENGINE;
 }
 

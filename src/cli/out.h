@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <caisson/engine.h>
 #include <caisson/error.h>
 
 #include "base/buf.h"
@@ -36,13 +37,18 @@ bool cli_output_is_lost(void);
 int cli_exit_status(int status);
 void cli_fill_stdio(void); /* first of all */
 
+/* Whom cli_fail() asks why the kernel refused something: csn_engine_explain() of an engine, set by what opens it. */
+void cli_set_explainer(int (*explain)(csn_check_fn fn, void *user));
+
+/* Why no sandbox starts on this machine, as the first failed wall of `caisson doctor` says it: "user namespace: …". False
+ * when every wall stands, or the command makes no sandboxes. */
+bool cli_find_cause(csn_buf *out);
+
 /* "caisson: TEXT" and, when there is one, "  try: REMEDY"; `code_name` goes into the JSON document. */
 void cli_complain(const char *code_name, const char *text, const char *remedy);
 
-/* The same where people are shown other words than callers, who match on `text`. */
-void cli_complain_as(const char *code_name, const char *text, const char *shown,
-                     const char *remedy);
-void cli_try(const char *remedy); /* "  try: REMEDY" alone */
+void cli_note_cause(const char *cause); /* "  cause: CAUSE" alone */
+void cli_try(const char *remedy);       /* "  try: REMEDY" alone */
 
 /* Reports a library error, `fmt` (may be NULL) before it, with the remedy that fits. Returns CLI_ENGINE. */
 int cli_fail(const csn_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

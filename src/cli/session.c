@@ -9,6 +9,7 @@ static csn_engine *volatile current;
 static volatile sig_atomic_t taken;
 static volatile sig_atomic_t is_held;
 static const char *state_dir;
+static bool makes_sandboxes;
 
 static void on_signal(int number)
 {
@@ -46,19 +47,46 @@ const char *cli_state_dir(void)
     return state_dir;
 }
 
-static int open_engine(csn_engine_options *o, csn_engine **ret_engine)
+static int try_open(csn_engine_options *o, csn_engine **ret_engine, csn_error *err)
 {
-    csn_error err = { 0 };
     csn_engine *engine;
+    int r;
 
     o->size = sizeof(*o);
     o->state_dir = state_dir;
-    if (csn_engine_open(o, &engine, &err) < 0)
-        return cli_fail(&err, NULL);
+    r = csn_engine_open(o, &engine, err);
+    if (r < 0)
+        return r;
     current = engine;
     catch_signals();
     *ret_engine = engine;
-    return -1;
+    return CSN_OK;
+}
+
+static int open_engine(csn_engine_options *o, csn_engine **ret_engine)
+{
+    csn_error err = { 0 };
+
+    if (try_open(o, ret_engine, &err) == CSN_OK)
+        return -1;
+    return makes_sandboxes ? cli_fail_with(err.code, "caisson doctor", "%s", err.message)
+                           : cli_fail(&err, NULL);
+}
+
+int cli_try_open(csn_engine **ret_engine, csn_error *err)
+{
+    return try_open(&(csn_engine_options){ .size = 0 }, ret_engine, err);
+}
+
+static int explain(csn_check_fn fn, void *user)
+{
+    return current ? csn_engine_explain(current, fn, user) : -1;
+}
+
+static void will_make(void)
+{
+    makes_sandboxes = true;
+    cli_set_explainer(explain);
 }
 
 int cli_open(uint32_t optional_walls, csn_engine **ret_engine)
@@ -66,8 +94,15 @@ int cli_open(uint32_t optional_walls, csn_engine **ret_engine)
     return open_engine(&(csn_engine_options){ .optional_walls = optional_walls }, ret_engine);
 }
 
+int cli_open_to_make(uint32_t optional_walls, csn_engine **ret_engine)
+{
+    will_make();
+    return cli_open(optional_walls, ret_engine);
+}
+
 int cli_open_for_one(uint32_t optional_walls, csn_engine **ret_engine)
 {
+    will_make();
     return open_engine(
         &(csn_engine_options){ .optional_walls = optional_walls, .is_for_one = 1 }, ret_engine);
 }

@@ -13,8 +13,13 @@
  * SIGINT, SIGTERM, SIGHUP and SIGQUIT interrupt the blocking verb that waits instead of ending the process, so that
  * what was begun is also cleaned up. */
 int cli_open(uint32_t optional_walls, csn_engine **ret_engine);
+/* The same, by a command that makes sandboxes; cli_fail() then says why this machine lets none start. */
+int cli_open_to_make(uint32_t optional_walls, csn_engine **ret_engine);
 /* The same, by a command that makes one sandbox next. */
 int cli_open_for_one(uint32_t optional_walls, csn_engine **ret_engine);
+
+/* The same, saying nothing: CSN_OK or CSN_E_… */
+int cli_try_open(csn_engine **ret_engine, csn_error *err);
 
 /* Opens the engine and the sandbox named on the command line. */
 int cli_open_box(const char *name, csn_engine **ret_engine, csn_sandbox **ret_sandbox);

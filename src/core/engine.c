@@ -47,6 +47,7 @@ int csn_engine_open(const csn_engine_options *opts, csn_engine **ret_engine, csn
     if (!engine)
         return csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
     engine->pid = getpid();
+    engine->optional_walls = o.optional_walls;
     csn_list_init(&engine->jobs);
     r = csn_loop_new(&engine->loop);
     if (r < 0)

@@ -18,6 +18,7 @@ struct csn_engine {
     unsigned n_handles;   /* sandboxes and processes that point here; the last one frees a closed engine */
     csn_list jobs;       /* of images and volumes: image/engine_view.h */
     bool is_interrupted; /* atomically set from outside */
+    uint32_t optional_walls;
 };
 
 /* CSN_OK, or CSN_E_INVALID for NULL and for a handle carried over a fork. */

@@ -1,14 +1,14 @@
-#include <caisson/receipt.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <caisson/engine.h>
+#include <caisson/receipt.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "kern/landlock.h"
 
 static const char *const ending_names[] = {
     [CSN_ENDED_RUNNING] = "running",       [CSN_ENDED_EXIT] = "exit",
@@ -128,20 +128,41 @@ static void put_time(csn_buf *out, int64_t us)
         csn_buf_printf(out, " · %.1f s", (double) us / 1e6);
 }
 
-static void put_walls(csn_buf *out, const csn_receipt *r)
+static void put_wall_names(csn_buf *out, const char *before, uint32_t bits)
 {
-    const char *sep = " · without ";
+    const char *sep = before;
 
-    if (!r->walls_missing) {
-        csn_buf_puts(out, " · all walls");
-        return;
-    }
     for (size_t i = 0; i < CSN_COUNT(walls); i++) {
-        if (!(r->walls_missing & walls[i].bit))
+        if (!(bits & walls[i].bit))
             continue;
         csn_buf_printf(out, "%s%s", sep, walls[i].name);
         sep = ", ";
     }
+}
+
+size_t csn_wall_names(uint32_t wall_bits, char *buf, size_t buf_size)
+{
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+
+    put_wall_names(&out, "", wall_bits);
+    return give(&out, buf, buf_size);
+}
+
+/* Before Linux 6.12 Landlock has no scopes. Namespaces are the wall there; it is the second one that isn't. */
+static bool lacks_scopes(const csn_receipt *r)
+{
+    int abi = r->walls & CSN_WALL_LANDLOCK ? csn_landlock_abi() : CSN_LANDLOCK_SCOPES;
+
+    return abi > 0 && abi < CSN_LANDLOCK_SCOPES;
+}
+
+static void put_walls(csn_buf *out, const csn_receipt *r)
+{
+    if (!r->walls_missing)
+        csn_buf_puts(out, " · all walls");
+    put_wall_names(out, " · without ", r->walls_missing);
+    if (lacks_scopes(r))
+        csn_buf_puts(out, " (landlock without scopes)");
 }
 
 size_t csn_receipt_text(const csn_receipt *receipt, char *buf, size_t buf_size)
@@ -236,6 +257,11 @@ size_t csn_receipt_json(const csn_receipt *receipt, char *buf, size_t buf_size)
     csn_jw_kbool(&w, "is_output_cut", receipt->is_output_cut);
     put_names(&w, "walls", receipt->walls, true);
     put_names(&w, "walls_missing", receipt->walls_missing, true);
+    csn_jw_key(&w, "second_walls_missing"); /* nothing that keeps a sandbox from starting */
+    csn_jw_begin_array(&w);
+    if (lacks_scopes(receipt))
+        csn_jw_str(&w, "landlock-scopes");
+    csn_jw_end_array(&w);
     put_limits(&w, receipt);
     csn_jw_kbool(&w, "shares_host_uid", receipt->shares_host_uid);
     csn_jw_end_object(&w);

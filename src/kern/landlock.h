@@ -35,6 +35,8 @@ typedef struct csn_landlock {
 /* The ABI number (1…), -EOPNOTSUPP when switched off at boot, -ENOSYS when not built in. */
 int csn_landlock_abi(void);
 
+enum { CSN_LANDLOCK_SCOPES = 6 }; /* the ABI that has them: signals and abstract sockets */
+
 /* Everything is refused until allowed. Flags the kernel is too old for are dropped silently:
  * compare csn_landlock_abi() when one of them is a wall you count on. */
 int csn_landlock_begin(csn_landlock *rs, unsigned flags);

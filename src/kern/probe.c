@@ -3,33 +3,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/time.h"
-#include "caps.h"
+#include "cause.h"
 #include "cgroup.h"
 #include "landlock.h"
 #include "lines.h"
 #include "missing.h"
-#include "mount.h"
 #include "net.h"
-#include "overlay.h"
-#include "pidfd.h"
 #include "seccomp.h"
-#include "spawn.h"
+#include "tries.h"
 #include "userns.h"
-
-#define TRY_MS     5000
-#define RANGE_BASE 0x40000000u
+#include "way.h"
 
 /* Who it hurts when it isn't there. */
 enum weight {
@@ -40,264 +31,201 @@ enum weight {
 
 enum { NOT_FOR_US = 1 }; /* nothing that this user's sandboxes are made of: left out */
 
+struct probe {
+    const char *state_dir;
+    bool is_privileged;
+};
+
 struct check {
     const char *name;
     enum weight weight;
-    int (*run)(csn_probe_item *item); /* 0, -errno or NOT_FOR_US; may fill detail and remedy */
-    const char *remedy;
+    int (*run)(const struct probe *p,
+               csn_probe_item *item); /* 0, -errno or NOT_FOR_US; may fill detail and remedy */
+    csn_try what;
+    const char *kind;   /* of a namespace */
+    const char *needs;  /* the name of an earlier check that this one follows from, */
+    const char *needs2; /* and of another */
+    const char *remedy; /* when nothing explains the failure */
 };
 
-/* ---- tries ---- */
-
-/* Runs `body` in a child with new namespaces and our own id mapped to itself; 0 or -errno. */
-static int try_in(uint64_t flags, int (*body)(void))
+static void say(csn_probe_item *item, const char *detail)
 {
-    csn_idmap uid = { geteuid(), geteuid(), 1 }, gid = { getegid(), getegid(), 1 };
-    csn_auto(fd) int go_in = -1, go_out = -1, pidfd = -1;
-    csn_child_end end = { 0 };
-    int p[2], r = 0;
-    char byte;
-
-    if (pipe2(p, O_CLOEXEC) < 0)
-        return -errno;
-    go_in = p[0];
-    go_out = p[1];
-    pid_t pid = csn_clone(flags, -1, &pidfd);
-    if (pid < 0)
-        return pid;
-    if (pid == 0) {
-        csn_close(&go_out);
-        if (csn_read(go_in, &byte, 1) != 1)
-            _exit(EIO);
-        r = csn_clone_late();
-        if (r == 0 && body)
-            r = body();
-        _exit(r < 0 ? -r : 0);
-    }
-    if (flags & CSN_CLONE_NEWUSER)
-        r = csn_userns_map(pid, &uid, 1, &gid, 1, true);
-    if (r == 0)
-        r = csn_write_all(go_out, "x", 1);
-    if (r == 0)
-        r = csn_pidfd_reap_until(pidfd, csn_deadline_in_ms(TRY_MS), &end);
-    if (r < 0) {
-        (void) csn_pidfd_signal(pidfd, SIGKILL); /* our child; it may be gone already */
-        (void) csn_pidfd_reap(pidfd, false, NULL);
-        return r;
-    }
-    return end.by_signal ? -EINTR : -end.status;
+    (void) snprintf(item->detail, sizeof(item->detail), "%s", detail);
 }
 
-static int check_userns(csn_probe_item *item)
+static void advise(csn_probe_item *item, const char *before, const char *remedy)
 {
-    char value[8] = "";
-    int r = try_in(CSN_CLONE_NEWUSER, NULL);
+    (void) snprintf(item->remedy, sizeof(item->remedy), "%s%s", before, remedy);
+}
 
+/* ---- the kernel ---- */
+
+/* "6.18.1-amd64" as one number to compare. */
+static unsigned long version_of(const char *release)
+{
+    char *end;
+    unsigned long major = strtoul(release, &end, 10);
+
+    return major << 16 | (*end == '.' ? strtoul(end + 1, NULL, 10) & 0xffff : 0);
+}
+
+static int check_kernel(const struct probe *p, csn_probe_item *item)
+{
+    const char *name, *since;
+    struct utsname host = { .release = "" };
+    csn_cause cause;
+    int r = csn_try_calls(&name, &since);
+
+    (void) p;
+    (void) uname(&host); /* then without a number */
+    (void) snprintf(item->detail, sizeof(item->detail), "%.60s", host.release);
     if (r == 0)
         return 0;
-    if (csn_small_read(AT_FDCWD, "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", value,
-                       sizeof(value)) > 0 &&
-        value[0] == '1') {
-        (void) snprintf(item->detail, sizeof(item->detail), "AppArmor restricts it");
-        item->remedy = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, "
-                       "or the AppArmor profile of the package";
-    } else if (csn_small_read(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", value,
-                              sizeof(value)) > 0 &&
-               value[0] == '0') {
-        item->remedy = "sudo sysctl -w kernel.unprivileged_userns_clone=1";
+    if (version_of(host.release) < version_of(since)) {
+        (void) snprintf(item->detail, sizeof(item->detail), "%.60s has no %s", host.release, name);
+        (void) snprintf(item->remedy, sizeof(item->remedy),
+                        "a kernel from %s on, 5.14 for all of it", since);
+        return r;
     }
+    if (csn_cause_find(CSN_TRY_CALL, -r, NULL, &cause))
+        advise(item, "", cause.remedy);
+    (void) snprintf(item->detail, sizeof(item->detail), "the call %s is refused%s%s", name,
+                    cause.why[0] ? ": " : "", cause.why);
     return r;
 }
 
-static int check_ns(uint64_t flag)
+static int check_memfd_exec(const struct probe *p, csn_probe_item *item)
 {
-    return try_in(CSN_CLONE_NEWUSER | flag, NULL);
+    char value[8] = "";
+
+    (void) p;
+    if (csn_small_read(AT_FDCWD, "/proc/sys/vm/memfd_noexec", value, sizeof(value)) <= 0 ||
+        value[0] != '2')
+        return 0;
+    say(item, "vm.memfd_noexec is 2");
+    advise(item, csn_sudo(), "sysctl -w vm.memfd_noexec=1");
+    return -EACCES;
 }
 
-#define NS_CHECK(kind, flag) \
-    static int check_##kind##_ns(csn_probe_item *item) \
+/* ---- namespaces, mounts, filters ---- */
+
+#define CHECK(name, call) \
+    static int check_##name(const struct probe *p, csn_probe_item *item) \
     { \
+        (void) p; \
         (void) item; \
-        return check_ns(flag); \
+        return call; \
     }
 
-NS_CHECK(mount, CSN_CLONE_NEWNS)
-NS_CHECK(pid, CSN_CLONE_NEWPID)
-NS_CHECK(net, CSN_CLONE_NEWNET)
-NS_CHECK(ipc, CSN_CLONE_NEWIPC)
-NS_CHECK(uts, CSN_CLONE_NEWUTS)
-NS_CHECK(cgroup, CSN_CLONE_NEWCGROUP)
-NS_CHECK(time, CSN_CLONE_NEWTIME)
-
-static int forbid_nested(void)
-{
-    int r = csn_userns_forbid_nested(-1);
-
-    if (r < 0)
-        return r;
-    return unshare(CLONE_NEWUSER) == 0 ? -ENOTRECOVERABLE : 0;
-}
-
-static int check_nested(csn_probe_item *item)
-{
-    (void) item;
-    return try_in(CSN_CLONE_NEWUSER, forbid_nested);
-}
-
-/* ---- file systems ---- */
-
-static int stage_root(int *ret_fd)
-{
-    int r = csn_mount_private();
-
-    if (r == 0)
-        r = csn_mount_tmpfs(1 << 20, 64, 0755, CSN_ATTR_NOSUID | CSN_ATTR_NODEV, ret_fd);
-    if (r == 0)
-        r = csn_mount_attach(*ret_fd, AT_FDCWD, "/", CSN_TARGET_EXISTING);
-    return r;
-}
-
-static int mount_overlay(void)
-{
-    csn_overlay overlay = { .lower = (const char *const[]){ "l" },
-                            .n_lower = 1,
-                            .upper = "u",
-                            .work = "w",
-                            .userxattr = true };
-    int root = -1, over = -1, r = stage_root(&root);
-
-    if (r < 0)
-        return r;
-    if (fchdir(root) < 0 || mkdir("l", 0755) < 0 || mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0 ||
-        mkdir("l/d", 0755) < 0)
-        return -errno;
-    r = csn_mount_overlay(&overlay, &over);
-    if (r == 0 && mkdirat(over, "d/e", 0755) < 0) /* a copy up */
-        r = -errno;
-    return r;
-}
-
-static int mount_proc(void)
-{
-    int fd = -1;
-
-    return csn_mount_proc(CSN_PROC_HIDEPID, &fd);
-}
-
-static int pivot(void)
-{
-    int root = -1, r = stage_root(&root);
-
-    return r < 0 ? r : csn_pivot_into(root);
-}
-
-static int check_overlay(csn_probe_item *item)
-{
-    (void) item;
-    return try_in(CSN_CLONE_NEWUSER | CSN_CLONE_NEWNS, mount_overlay);
-}
-
-static int check_proc(csn_probe_item *item)
-{
-    (void) item;
-    return try_in(CSN_CLONE_NEWUSER | CSN_CLONE_NEWNS | CSN_CLONE_NEWPID, mount_proc);
-}
-
-static int check_pivot(csn_probe_item *item)
-{
-    (void) item;
-    return try_in(CSN_CLONE_NEWUSER | CSN_CLONE_NEWNS, pivot);
-}
+CHECK(userns, csn_try_namespaces(0))
+CHECK(mount_ns, csn_try_namespaces(CSN_CLONE_NEWNS))
+CHECK(pid_ns, csn_try_namespaces(CSN_CLONE_NEWPID))
+CHECK(net_ns, csn_try_namespaces(CSN_CLONE_NEWNET))
+CHECK(ipc_ns, csn_try_namespaces(CSN_CLONE_NEWIPC))
+CHECK(uts_ns, csn_try_namespaces(CSN_CLONE_NEWUTS))
+CHECK(cgroup_ns, csn_try_namespaces(CSN_CLONE_NEWCGROUP))
+CHECK(time_ns, csn_try_namespaces(CSN_CLONE_NEWTIME))
+CHECK(rights, csn_try_rights())
+CHECK(nested, csn_try_no_nesting())
+CHECK(overlay, csn_try_overlay())
+CHECK(proc, csn_try_proc())
+CHECK(pivot, csn_try_pivot())
+CHECK(signals, csn_try_pidfd_signal())
+CHECK(devices, p->is_privileged ? csn_try_devices() : NOT_FOR_US)
 
 /* The tree that sandboxes on the host's image take: each file system learns it in a kernel of its own, tmpfs in 6.3. */
-static int idmap_usr(void)
+static int check_idmap(const struct probe *p, csn_probe_item *item)
 {
-    csn_idmap map = { 0, RANGE_BASE, 65536 };
-    int tree = -1, userns = -1;
-    int r = csn_userns_make(&map, 1, &map, 1, &userns);
+    int r = p->is_privileged ? csn_try_idmap("/usr") : NOT_FOR_US;
 
-    if (r == 0)
-        r = csn_tree_clone(AT_FDCWD, "/usr", false, &tree);
-    return r < 0 ? r : csn_tree_idmap(tree, userns);
+    if (r < 0)
+        say(item, "the files of '/usr' belong to nobody inside");
+    return r;
 }
 
-static int check_idmap(csn_probe_item *item)
+static int check_seccomp(const struct probe *p, csn_probe_item *item)
 {
-    (void) item;
-    return try_in(CSN_CLONE_NEWNS, idmap_usr);
+    size_t len = 0;
+
+    (void) p;
+    (void) csn_seccomp_program(CSN_SECCOMP_DEFAULT, &len);
+    (void) snprintf(item->detail, sizeof(item->detail), "%zu instructions", len);
+    return csn_try_filter();
 }
 
-/* ---- confinement ---- */
-
-static int check_landlock(csn_probe_item *item)
+static int check_landlock(const struct probe *p, csn_probe_item *item)
 {
     int abi = csn_landlock_abi();
 
+    (void) p;
     if (abi < 0)
         return abi;
     /* namespaces are the first wall for both, so that sandboxes start with all walls */
     (void) snprintf(item->detail, sizeof(item->detail), "ABI %d%s", abi,
-                    abi < 6 ? ", no second wall for signals and abstract sockets (Linux 6.12)" : "");
+                    abi < 6 ? ", no second wall for signals and abstract sockets (Linux 6.12)"
+                            : "");
     return 0;
 }
 
-static int install_filter(void)
-{
-    int r = csn_no_new_privs();
+/* ---- where sandboxes are kept ---- */
 
-    if (r == 0)
-        r = csn_seccomp_install(CSN_SECCOMP_DEFAULT, 0);
+static const char *name_of_fs(const struct statfs *fs, char *buf, size_t size)
+{
+    static const struct {
+        unsigned long magic;
+        const char *name;
+    } known[] = {
+        { 0xef53, "ext4" },       { 0x58465342, "xfs" },     { 0x9123683eul, "btrfs" },
+        { 0x01021994, "tmpfs" },  { 0x794c7630, "overlay" }, { 0x858458f6ul, "ramfs" },
+        { 0x6969, "nfs" },        { 0x2fc12fc1, "zfs" },     { 0x65735546, "fuse" },
+        { 0xf2f52010ul, "f2fs" }, { 0x01021997, "9p" },      { 0xff534d42ul, "cifs" },
+        { 0xfe534d42ul, "smb2" },
+    };
+
+    for (size_t i = 0; i < CSN_COUNT(known); i++)
+        if ((unsigned long) fs->f_type == known[i].magic)
+            return known[i].name;
+    (void) snprintf(buf, size, "file system %lx", (unsigned long) fs->f_type); /* fits */
+    return buf;
+}
+
+static int check_state(const struct probe *p, csn_probe_item *item)
+{
+    struct statfs fs;
+    char text[32];
+    int r;
+
+    if (!p->state_dir)
+        return NOT_FOR_US;
+    if (statfs(p->state_dir, &fs) < 0)
+        return -errno;
+    (void) snprintf(item->detail, sizeof(item->detail), "'%.120s' on %s", p->state_dir,
+                    name_of_fs(&fs, text, sizeof(text)));
+    r = csn_try_write(p->state_dir);
     if (r < 0)
-        return r;
-    return unshare(CLONE_NEWUSER) == 0 ? -ENOTRECOVERABLE : 0;
-}
-
-static int check_seccomp(csn_probe_item *item)
-{
-    size_t len = 0;
-
-    (void) csn_seccomp_program(CSN_SECCOMP_DEFAULT, &len);
-    (void) snprintf(item->detail, sizeof(item->detail), "%zu instructions", len);
-    return try_in(0, install_filter);
-}
-
-/* What needs no namespace but a kernel that is new enough: exec of a memfd, pidfd, openat2. */
-static int check_kernel(csn_probe_item *item)
-{
-    csn_auto(fd) int memfd = -1, root = -1;
-    struct utsname name;
-    int r = csn_memfd_sealed("probe", "#!", 2, &memfd);
-
-    if (r == 0)
-        r = csn_target_open(AT_FDCWD, "/", CSN_TARGET_EXISTING, &root);
-    if (uname(&name) == 0)
-        (void) snprintf(item->detail, sizeof(item->detail), "%.60s", name.release);
+        advise(item, "",
+               r == -ENOSPC || r == -EDQUOT
+                   ? "free space there, or CAISSON_STATE=/another/directory"
+                   : "CAISSON_STATE=/another/directory");
     return r;
-}
-
-static int check_memfd_exec(csn_probe_item *item)
-{
-    char value[8] = "";
-
-    if (csn_small_read(AT_FDCWD, "/proc/sys/vm/memfd_noexec", value, sizeof(value)) <= 0 ||
-        value[0] != '2')
-        return 0;
-    (void) snprintf(item->detail, sizeof(item->detail), "vm.memfd_noexec is 2");
-    return -EACCES;
 }
 
 /* ---- ids and limits ---- */
 
-static int check_ids(csn_probe_item *item)
+static int check_ids(const struct probe *p, csn_probe_item *item)
 {
-    csn_idmap map = { 0, RANGE_BASE, 65536 };
-    csn_auto(fd) int fd = -1;
-    int r = csn_userns_make(&map, 1, &map, 1, &fd);
+    const char *why = csn_way_why_ordinary();
 
-    (void) snprintf(item->detail, sizeof(item->detail), "%s",
-                    r == 0 ? "65536 ids for each sandbox"
-                           : "one id, shared by all sandboxes of this user");
-    return r;
+    if (p->is_privileged) {
+        say(item, "65536 ids for each sandbox");
+        return csn_try_id_range();
+    }
+    (void) snprintf(item->detail, sizeof(item->detail),
+                    "one id, shared by all sandboxes of this user%s%s", why ? ": " : "",
+                    why ? why : "");
+    advise(item, "", why ? "start it as the machine's own root" : "sudo caisson …");
+    item->state = CSN_PROBE_LIMITED;
+    return 0;
 }
 
 /* A range nobody else is likely to have: useradd gives them out from 100000 on, by and by. */
@@ -313,24 +241,25 @@ static const char *subid_remedy(void)
     return text;
 }
 
-static int check_subids(csn_probe_item *item)
+static int check_subids(const struct probe *p, csn_probe_item *item)
 {
     const char *user = getenv("USER");
     uint32_t start = 0, count = 0;
 
+    (void) p;
     if (geteuid() == 0)
-        return NOT_FOR_US; /* takes ranges as it likes */
-    int r = csn_userns_have_helpers() ? 0 : -ENOENT;
-
-    if (r == 0)
-        r = csn_subid_find("/etc/subuid", geteuid(), user, 65536, &start, &count);
+        return NOT_FOR_US; /* takes ranges as it likes, or is not the one that /etc/subuid speaks of */
+    int r = csn_subid_find("/etc/subuid", geteuid(), user, 65536, &start, &count);
     if (r == 0)
         r = csn_subid_find("/etc/subgid", geteuid(), user, 65536, &start, &count);
-    if (r == 0)
+    if (r == 0 && csn_userns_have_helpers()) {
         (void) snprintf(item->detail, sizeof(item->detail), "%u ids from %u", count, start);
-    else
-        item->remedy = subid_remedy();
-    return r;
+        return 0;
+    }
+    say(item, r == 0 ? "without newuidmap and newgidmap" : "none in /etc/subuid and /etc/subgid");
+    advise(item, "", subid_remedy());
+    item->state = CSN_PROBE_MISSING;
+    return r == -ENOENT ? 0 : r;
 }
 
 static int try_group(const csn_cgroup_host *host)
@@ -353,18 +282,21 @@ static int try_group(const csn_cgroup_host *host)
     return r < 0 ? r : gone;
 }
 
-static int check_cgroup(csn_probe_item *item)
+static int check_cgroup(const struct probe *p, csn_probe_item *item)
 {
     csn_cgroup_host host;
     int r = csn_cgroup_probe(&host);
 
+    (void) p;
+    advise(item, geteuid() == 0 ? "" : "sudo caisson …, or ", "start it below a delegated cgroup");
     if (r < 0)
         return r;
     if (host.rung == CSN_CGROUP_NONE) {
-        (void) snprintf(item->detail, sizeof(item->detail), "none: rlimits, watching, whole processors");
+        say(item, "none: rlimits, watching, whole processors");
         if (host.can_delegate)
-            item->remedy = "systemd-run --user --scope caisson …";
-        return -EACCES;
+            advise(item, "", "systemd-run --user --scope caisson …");
+        item->state = CSN_PROBE_LIMITED;
+        return 0;
     }
     (void) snprintf(
         item->detail, sizeof(item->detail), "%s:%s%s%s", host.rung == CSN_CGROUP_V2 ? "v2" : "v1",
@@ -377,49 +309,72 @@ static int check_cgroup(csn_probe_item *item)
 
 /* ---- features ---- */
 
-static int check_slirp(csn_probe_item *item)
+static int check_slirp(const struct probe *p, csn_probe_item *item)
 {
-    const char *path = csn_slirp_find(), *missing;
-    int r = csn_slirp_check(&missing, &item->remedy);
+    const char *path = csn_slirp_find(), *missing, *remedy = NULL;
+    int r = csn_slirp_check(&missing, &remedy);
 
+    (void) p;
     (void) snprintf(item->detail, sizeof(item->detail), "%s%s", r < 0 ? "without " : "",
                     r < 0 ? missing : path);
+    if (remedy)
+        advise(item, "", remedy);
     return r;
 }
 
-static int check_loop(csn_probe_item *item)
+static int check_loop(const struct probe *p, csn_probe_item *item)
 {
-    csn_auto(fd) int fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+    csn_auto(fd) int fd = -1;
 
     (void) item;
+    if (!p->is_privileged)
+        return NOT_FOR_US;
+    fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     return fd < 0 ? -errno : 0;
 }
 
-#define NEW_KERNEL "a kernel from 5.14 on, with all namespaces built in"
+#define USERNS "user namespace"
+#define MNTNS  "mount namespace"
+#define PIDNS  "pid namespace"
+#define RIGHTS "rights in a user namespace"
+#define PROC   "own procfs"
 
 static const struct check checks[] = {
-    { "kernel", WALL, check_kernel, NEW_KERNEL },
-    { "user namespace", WALL, check_userns, "sudo sysctl -w user.max_user_namespaces=10000" },
-    { "mount namespace", WALL, check_mount_ns, NEW_KERNEL },
-    { "pid namespace", WALL, check_pid_ns, NEW_KERNEL },
-    { "network namespace", WALL, check_net_ns, NEW_KERNEL },
-    { "ipc namespace", WALL, check_ipc_ns, NEW_KERNEL },
-    { "uts namespace", WALL, check_uts_ns, NEW_KERNEL },
-    { "cgroup namespace", WALL, check_cgroup_ns, NEW_KERNEL },
-    { "time namespace", WALL, check_time_ns, NEW_KERNEL },
-    { "no nested namespaces", WALL, check_nested, "a writable /proc/sys/user" },
-    { "overlay in a user namespace", WALL, check_overlay, "a kernel from 5.11 on, with overlayfs" },
-    { "own procfs", WALL, check_proc, "a /proc with nothing mounted over parts of it" },
-    { "pivot_root", WALL, check_pivot, "a root that is not the initramfs" },
-    { "landlock", WALL, check_landlock, "add landlock to the kernel's lsm= list" },
-    { "seccomp", WALL, check_seccomp, "a kernel with CONFIG_SECCOMP_FILTER" },
-    { "programs from memory", WALL, check_memfd_exec, "sudo sysctl -w vm.memfd_noexec=1" },
-    { "own ids", LIMIT, check_ids, "sudo caisson …" },
-    { "idmapped mounts", LIMIT, check_idmap, "sudo caisson …, on a kernel from 5.12 on" },
-    { "cgroup", LIMIT, check_cgroup, "sudo caisson …, or start below a delegated cgroup" },
-    { "subordinate ids", OPTIONAL, check_subids, NULL },
-    { "outbound network", OPTIONAL, check_slirp, NULL },
-    { "loop devices", OPTIONAL, check_loop, "sudo modprobe loop; sudo caisson …" },
+    { "kernel", WALL, check_kernel, CSN_TRY_CALL, .remedy = "see docs/machines.md" },
+    { USERNS, WALL, check_userns, CSN_TRY_USERNS, .kind = "user", .needs = "kernel" },
+    { MNTNS, WALL, check_mount_ns, CSN_TRY_NAMESPACE, .kind = "mnt", .needs = USERNS },
+    { RIGHTS, WALL, check_rights, CSN_TRY_RIGHTS, .needs = MNTNS },
+    { PIDNS, WALL, check_pid_ns, CSN_TRY_NAMESPACE, .kind = "pid", .needs = USERNS },
+    { "network namespace", WALL, check_net_ns, CSN_TRY_NAMESPACE, .kind = "net", .needs = USERNS },
+    { "ipc namespace", WALL, check_ipc_ns, CSN_TRY_NAMESPACE, .kind = "ipc", .needs = USERNS },
+    { "uts namespace", WALL, check_uts_ns, CSN_TRY_NAMESPACE, .kind = "uts", .needs = USERNS },
+    { "cgroup namespace", WALL, check_cgroup_ns, CSN_TRY_NAMESPACE, .kind = "cgroup",
+      .needs = USERNS },
+    { "time namespace", WALL, check_time_ns, CSN_TRY_NAMESPACE, .kind = "time", .needs = USERNS },
+    { "overlay in a user namespace", WALL, check_overlay, CSN_TRY_RIGHTS, .needs = RIGHTS,
+      .remedy = "a kernel with overlayfs" },
+    { PROC, WALL, check_proc, CSN_TRY_PROC, .needs = RIGHTS, .needs2 = PIDNS },
+    { "no nested namespaces", WALL, check_nested, CSN_TRY_RIGHTS, .needs = PROC,
+      .remedy = "a kernel with /proc/sys/user" },
+    { "pivot_root", WALL, check_pivot, CSN_TRY_RIGHTS, .needs = RIGHTS,
+      .remedy = "a root that is not the initramfs" },
+    { "landlock", WALL, check_landlock, CSN_TRY_LANDLOCK, .needs = NULL },
+    { "seccomp", WALL, check_seccomp, CSN_TRY_OTHER,
+      .remedy = "a kernel with CONFIG_SECCOMP_FILTER" },
+    { "programs from memory", WALL, check_memfd_exec, CSN_TRY_OTHER, .needs = "kernel" },
+    { "device nodes", WALL, check_devices, CSN_TRY_OTHER, .needs = RIGHTS,
+      .remedy = "a device cgroup that allows mknod" },
+    { "state directory", WALL, check_state, CSN_TRY_OTHER,
+      .remedy = "CAISSON_STATE=/another/directory" },
+    { "own ids", LIMIT, check_ids, CSN_TRY_OTHER, .needs = USERNS },
+    { "idmapped mounts", LIMIT, check_idmap, CSN_TRY_OTHER, .needs = USERNS, .needs2 = MNTNS,
+      .remedy = "a root on ext4, xfs or btrfs, or tmpfs from Linux 6.3 on" },
+    { "signals by descriptor", LIMIT, check_signals, CSN_TRY_CALL,
+      .remedy = "a kernel or a filter with pidfd_send_signal" },
+    { "cgroup", LIMIT, check_cgroup, CSN_TRY_OTHER, .needs = NULL },
+    { "subordinate ids", OPTIONAL, check_subids, CSN_TRY_OTHER, .needs = NULL },
+    { "outbound network", OPTIONAL, check_slirp, CSN_TRY_OTHER, .needs = NULL },
+    { "loop devices", OPTIONAL, check_loop, CSN_TRY_OTHER, .remedy = "modprobe loop" },
 };
 
 static enum csn_probe_state state_of(enum weight weight)
@@ -429,27 +384,93 @@ static enum csn_probe_state state_of(enum weight weight)
                              : CSN_PROBE_MISSING;
 }
 
-int csn_probe_run(csn_probe_item *items, size_t max, size_t *ret_n)
+/* The cause stands behind what was found; a check that knows its remedy has said its cause, too. */
+static void explain(const struct check *c, csn_probe_item *item)
+{
+    csn_cause cause;
+
+    if (item->remedy[0] || !csn_cause_find(c->what, item->error, c->kind, &cause)) {
+        if (!item->remedy[0])
+            advise(item, "", c->remedy ? c->remedy : "see docs/machines.md");
+        return;
+    }
+    say(item, cause.why);
+    advise(item, "", cause.remedy);
+}
+
+static void try_one(const struct probe *p, const struct check *c, csn_probe_item *item, int *ret)
+{
+    *ret = c->run(p, item);
+    if (*ret < 0) {
+        item->state = state_of(c->weight);
+        item->error = -*ret;
+        explain(c, item);
+    } else if (item->state == CSN_PROBE_OK) {
+        item->remedy[0] = '\0';
+    }
+}
+
+/* The failed item that this check follows from: a wall that is itself not tried passes its own on. */
+static const char *find_failed(const char *name, const csn_probe_item *items, size_t n)
+{
+    for (size_t i = 0; name && i < n; i++)
+        if (strcmp(items[i].name, name) == 0)
+            return items[i].state == CSN_PROBE_FAILED      ? items[i].name
+                   : items[i].state == CSN_PROBE_NOT_TRIED ? items[i].follows
+                                                           : NULL;
+    return NULL;
+}
+
+static const char *find_reason(const struct check *c, const csn_probe_item *items, size_t n)
+{
+    const char *first = find_failed(c->needs, items, n);
+
+    return first ? first : find_failed(c->needs2, items, n);
+}
+
+static csn_probe_item new_item(const struct check *c)
 {
     static const char *const kinds[] = { [WALL] = "wall", [LIMIT] = "limit", [OPTIONAL] = "extra" };
+
+    return (csn_probe_item){ .name = c->name, .kind = kinds[c->weight], .state = CSN_PROBE_OK };
+}
+
+int csn_probe_run(const char *state_dir, csn_probe_item *items, size_t max, size_t *ret_n)
+{
+    const struct probe p = { state_dir, csn_way_find() == CSN_WAY_PRIVILEGED };
     size_t n = 0;
 
     for (const struct check *c = checks; c < checks + CSN_COUNT(checks) && n < max; c++) {
         csn_probe_item *item = &items[n];
-        *item = (csn_probe_item){ .name = c->name, .kind = kinds[c->weight], .state = CSN_PROBE_OK };
-        int r = c->run(item);
-        if (r == NOT_FOR_US)
-            continue;
-        if (r < 0) {
-            item->state = state_of(c->weight);
-            item->error = -r;
+        const char *reason = find_reason(c, items, n);
+        int r = 0;
+
+        *item = new_item(c);
+        if (reason) {
+            item->state = CSN_PROBE_NOT_TRIED;
+            item->follows = reason;
+        } else {
+            try_one(&p, c, item, &r);
         }
-        if (item->state == CSN_PROBE_OK)
-            item->remedy = NULL;
-        else if (!item->remedy)
-            item->remedy = c->remedy;
-        n++;
+        n += r != NOT_FOR_US;
     }
     *ret_n = n;
+    return 0;
+}
+
+int csn_probe_first_failed(const char *state_dir, bool without_landlock, csn_probe_item *ret_item)
+{
+    const struct probe p = { state_dir, csn_way_find() == CSN_WAY_PRIVILEGED };
+
+    for (const struct check *c = checks; c < checks + CSN_COUNT(checks); c++) {
+        int r = 0;
+
+        if (c->weight != WALL || (without_landlock && c->what == CSN_TRY_LANDLOCK))
+            continue;
+        *ret_item = new_item(c);
+        try_one(&p, c, ret_item, &r);
+        if (r < 0)
+            return 1;
+    }
     return 0;
 }

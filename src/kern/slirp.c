@@ -40,14 +40,16 @@ int csn_slirp_check(const char **ret_missing, const char **ret_remedy)
     int r;
 
     *ret_missing = "slirp4netns";
-    *ret_remedy = "sudo apt install slirp4netns";
+    *ret_remedy = geteuid() == 0 ? "apt install slirp4netns" : "sudo apt install slirp4netns";
     if (!csn_slirp_find())
         return -ENOENT;
     if (access("/dev/net/tun", R_OK | W_OK) == 0)
         return 0;
     r = -errno;
     *ret_missing = r == -EACCES ? "access to /dev/net/tun" : "/dev/net/tun";
-    *ret_remedy = r == -EACCES ? "sudo chmod 666 /dev/net/tun" : "sudo modprobe tun";
+    *ret_remedy = r == -EACCES     ? "sudo chmod 666 /dev/net/tun"
+                  : geteuid() == 0 ? "modprobe tun"
+                                   : "sudo modprobe tun";
     return r;
 }
 

@@ -259,8 +259,7 @@ TEST(a_sandbox_that_can_not_be_created_is_a_result)
         "x: [Sandbox] Connecting...\nx: [Sandbox] Creating sandbox...\nx: [Error] %.50s\n",
         r->error_message);
     CHECK_STR(the_log(), want);
-    CHECK_STR(csn_candidate_advice(r->error_message),
-              "caisson doctor");
+    CHECK_STR(csn_candidate_advice(r->error_message), "caisson doctor");
 }
 
 /* A.4 row 5: a disk too small for the script. */

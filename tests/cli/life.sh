@@ -118,5 +118,5 @@ both caisson doctor
 is "doctor" "$status" 0
 like "… with marks" "$out" *"✓ seccomp"*"A sandbox with all walls starts here"*
 is "doctor: what fails has a way on" "$(caisson doctor --json | json '[c["name"] for c in d["checks"] if not c["ok"] and not c["remedy"]]')" "[]"
-is "doctor --json" "$(caisson doctor --json | json 'd["ok"], all(set(c) == {"name", "kind", "ok", "detail", "remedy"} for c in d["checks"])')" "(True, True)"
+is "doctor --json" "$(caisson doctor --json | json 'd["ok"], all(set(c) == {"name", "kind", "ok", "detail", "remedy", "errno", "follows"} for c in d["checks"])')" "(True, True)"
 plan
