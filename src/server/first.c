@@ -119,7 +119,8 @@ int csn_first_keys(csn_store *store, const char *configured, csn_first *first, c
     return configured ? replace(store, &row, err) : make_first(store, &row, first, err);
 }
 
-int csn_first_print(const csn_first *first, bool is_key_configured, const char *data_dir)
+int csn_first_print(const csn_first *first, bool is_key_configured, const char *data_dir,
+                    const char *walls_missing)
 {
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
 
@@ -137,6 +138,9 @@ int csn_first_print(const csn_first *first, bool is_key_configured, const char *
     else
         csn_buf_puts(&out,
                      "The keys made before are valid; 'caisson key create' makes another one.\n");
+    if (walls_missing)
+        csn_buf_printf(&out, "Sandboxes start without these walls, as --optional allows: %s.\n",
+                       walls_missing);
     if (!first->is_loopback && csn_starts_with(first->url, "http://"))
         csn_log(CSN_LOG_WARN,
                 "without TLS everyone on the way can read keys and files: put a proxy "

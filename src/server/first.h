@@ -19,7 +19,8 @@ int csn_first_look(int listen_fd, const char *public_url, csn_first *ret, csn_er
  * first start makes a key. Refuses to go on where others could connect and no key is known. */
 int csn_first_keys(csn_store *store, const char *configured, csn_first *first, csn_error *err);
 
-/* The URL and what to paste. */
-int csn_first_print(const csn_first *first, bool is_key_configured, const char *data_dir);
+/* The URL and what to paste. `walls_missing`: "landlock, keeper", or NULL. */
+int csn_first_print(const csn_first *first, bool is_key_configured, const char *data_dir,
+                    const char *walls_missing);
 
 #endif

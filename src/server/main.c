@@ -154,8 +154,8 @@ static void on_reconciled(int result, const csn_error *err, void *user)
     }
     if (csn_warden_ready(f->server.warden, on_ready, f) < 0)
         on_lost(f);
-    (void) csn_first_print(&f->first, f->is_key_configured,
-                           f->server.config.data_dir); /* stdout may be closed */
+    (void) csn_first_print(&f->first, f->is_key_configured, f->server.config.data_dir,
+                           f->server.config.walls_missing); /* stdout may be closed */
     memset(f->first.key, 0, sizeof(f->first.key));
 }
 

@@ -46,7 +46,7 @@ static bool take_text(csn_config *c, const char *arg)
     } texts[] = {
         { "--data", &c->data_dir },         { "--listen", &c->listen },
         { "--public-url", &c->public_url }, { "--snapshot", &c->default_snapshot },
-        { "--region", &c->region },
+        { "--region", &c->region },         { "--walls-missing", &c->walls_missing },
     };
 
     for (size_t i = 0; i < CSN_COUNT(texts); i++) {

@@ -29,6 +29,8 @@ typedef struct csn_config {
     const char *default_snapshot;
     const char *region;    /* "local" */
     bool has_network;      /* sandboxes without networkBlockAll reach the outside */
+    const char
+        *walls_missing; /* of every sandbox, as --optional allows: "landlock, keeper"; NULL: none */
     uint32_t n_warm;       /* sandboxes of the default shape kept ready */
     int64_t max_sandboxes; /* quotas per organisation */
     int64_t max_cpu_milli, max_memory_bytes, max_disk_bytes;

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -39,10 +40,14 @@ static int become(void)
 
 static int make_argv(const csn_warden_options *o, char *program, char *data, char **argv)
 {
+    static char missing[sizeof(o->missing)];
     size_t n = 0;
 
     argv[n++] = program;
     argv[n++] = data;
+    memcpy(missing, o->missing, sizeof(missing));
+    if (missing[0])
+        argv[n++] = missing;
     for (char **a = o->front_argv; a && *a; a++) {
         if (n == ARGS_MAX - 1)
             return -E2BIG;

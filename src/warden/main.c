@@ -52,6 +52,17 @@ static int say(const csn_error *err)
     return 1;
 }
 
+/* The whole story of what this machine can't do is doctor's. */
+static int refuse(const csn_error *err)
+{
+    static const char advice[] = "  try: caisson doctor\n";
+    int status = say(err);
+
+    if (csn_starts_with(err->message, "no sandbox starts here"))
+        (void) csn_write_all(2, advice, sizeof(advice) - 1); /* likewise */
+    return status;
+}
+
 static bool read_number(const char *arg, const char *name, int64_t max, int64_t *ret)
 {
     return csn_starts_with(arg, name) && csn_parse_i64(csn_str_of(arg + strlen(name)), ret) == 0 &&
@@ -232,7 +243,7 @@ static int watch(csn_wd *wd, csn_error *err)
     return r < 0 ? csn_fail_sys(err, r, "watch descriptors") : CSN_OK;
 }
 
-static int set_up(csn_wd *wd, const csn_warden_options *o, csn_error *err)
+static int set_up(csn_wd *wd, csn_warden_options *o, csn_error *err)
 {
     csn_front_user user = { 0 };
     int r = open_signals(wd, err);
@@ -250,6 +261,8 @@ static int set_up(csn_wd *wd, const csn_warden_options *o, csn_error *err)
         r = settle(err);
     if (r == CSN_OK)
         r = open_engine(wd, o, err);
+    if (r == CSN_OK)
+        r = csn_trial_run(wd, o, err);
     if (r == CSN_OK)
         r = csn_front_start(wd, o, &user, err);
     if (r == CSN_OK && (r = csn_loop_new(&wd->loop)) < 0)
@@ -312,7 +325,7 @@ int main(int argc, char **argv)
         (void) run_errand(&o, &err); /* returns only to fail */
         return say(&err);
     }
-    status = set_up(&wd, &o, &err) < 0 ? say(&err) : csn_loop_run(wd.loop);
+    status = set_up(&wd, &o, &err) < 0 ? refuse(&err) : csn_loop_run(wd.loop);
     tear_down(&wd);
     return status < 0 ? 1 : status;
 }

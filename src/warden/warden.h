@@ -21,6 +21,8 @@ typedef struct csn_warden_options {
     int64_t optional_walls; /* CSN_WALL_… */
     int64_t strict;         /* CSN_LIMIT_… of every sandbox */
     char **front_argv;      /* passed on; NULL at the end */
+    char missing
+        [160]; /* "--walls-missing=landlock, keeper" for the front, after the trial; else empty */
     bool is_errand;         /* only run the front on its directory, in our place: `caisson key` */
 } csn_warden_options;
 
@@ -54,6 +56,9 @@ int csn_place_can_enter(const csn_front_user *user, const char *path, csn_error 
 
 /* listen.c: binds "127.0.0.1:3986", "[::1]:0", "localhost:3986" */
 int csn_listen_open(const char *where, int *ret_fd, csn_error *err);
+
+/* trial.c: makes a sandbox as clients will, uses and deletes it; fills o->missing */
+int csn_trial_run(csn_wd *wd, csn_warden_options *o, csn_error *err);
 
 /* front.c: starts caisson-serve; its link is wd->link_fd after */
 int csn_front_start(csn_wd *wd, const csn_warden_options *o, const csn_front_user *user,

@@ -39,20 +39,22 @@ static void config(csn_req *req)
     csn_control_json(req, 200, &out);
 }
 
-static void answer_status(csn_req *req, int status, const char *word)
+static void answer_status(csn_req *req, int status, const char *word, const char *walls_missing)
 {
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
     csn_jw w = CSN_JW_INIT(&out, false);
 
     csn_jw_begin_object(&w);
     csn_jw_kstr(&w, "status", word);
+    if (walls_missing)
+        csn_jw_kstr(&w, "wallsMissing", walls_missing);
     csn_jw_end_object(&w);
     csn_control_json(req, status, &out);
 }
 
 static void health(csn_req *req)
 {
-    answer_status(req, 200, "ok");
+    answer_status(req, 200, "ok", NULL);
 }
 
 static void ready(csn_req *req)
@@ -60,7 +62,7 @@ static void ready(csn_req *req)
     const csn_server *server = csn_req_server(req);
     bool is = server->boxes && csn_boxes_ready(server->boxes) && !server->is_stopping;
 
-    answer_status(req, is ? 200 : 503, is ? "ok" : "not ready");
+    answer_status(req, is ? 200 : 503, is ? "ok" : "not ready", server->config.walls_missing);
 }
 
 static void regions(csn_req *req)
