@@ -105,7 +105,7 @@ static int do_all(const cli_command *cmd, int argc, char **argv, verb_fn *verb)
     if (status < 0)
         status = cli_want(cmd, &args, v.all ? 0 : 1, v.all ? 0 : -1);
     if (status < 0)
-        status = cli_open(0, &engine);
+        status = verb == start_one ? cli_open_to_make(0, &engine) : cli_open(0, &engine);
     if (status >= 0)
         return status;
     if (v.all && csn_sandbox_list(engine, note_id, &all, &err) < 0)

@@ -62,8 +62,17 @@ static int run_smoke(const cli_command *cmd, int argc, char **argv)
     if (!json)
         cli_out_of_memory();
     csn_buf_printf(&out, "%s\n", json);
-    if (r < 0)
-        return cli_write(STDERR_FILENO, out.data, out.len) < 0 ? CLI_ENGINE : 1;
+    if (r < 0) {
+        csn_auto(buf) csn_buf cause = CSN_BUF_INIT;
+
+        if (cli_write(STDERR_FILENO, out.data, out.len) < 0)
+            return CLI_ENGINE;
+        if (cli_find_cause(&cause)) { /* behind the report, which is JSON */
+            cli_note("  cause: %s", cause.data);
+            cli_note("  try: caisson doctor");
+        }
+        return 1;
+    }
     return cli_print(&out) < 0 ? CLI_ENGINE : 0;
 }
 
@@ -112,7 +121,13 @@ static void check_engine(struct report *r, csn_engine *engine)
 
     if (csn_interp_new(engine, &o, &i, &err) < 0 ||
         csn_interp_execute(i, code, sizeof(code) - 1, NULL, &x, &err) < 0) {
-        item(r, false, "engine", err.message);
+        csn_auto(buf) csn_buf cause = CSN_BUF_INIT;
+
+        if (cli_find_cause(&cause))
+            csn_buf_printf(&text, "%s (%s); try: caisson doctor", err.message, cause.data);
+        else
+            csn_buf_printf(&text, "%s; try: caisson doctor", err.message);
+        item(r, false, "engine", text.data);
     } else {
         item(r, true, "engine", "a sandbox starts and ends");
         csn_buf_printf(&text, "%s in the sandbox",
@@ -173,7 +188,7 @@ static int run_diagnose(const cli_command *cmd, int argc, char **argv)
     if (status < 0)
         status = cli_want(cmd, &args, 0, 0);
     if (status < 0)
-        status = cli_open(0, &engine);
+        status = cli_open_to_make(0, &engine);
     if (status >= 0)
         return status;
     check_engine(&r, engine);

@@ -171,11 +171,11 @@ static int nested_are_refused(void)
 }
 
 /* A container runtime's filter of 2020: clone3 isn't there. */
-static void take_clone3_away(void)
+static void take_call_away(unsigned number)
 {
     struct sock_filter code[] = {
         { BPF_LD | BPF_W | BPF_ABS, 0, 0, 0 },
-        { BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_clone3 },
+        { BPF_JMP | BPF_JEQ | BPF_K, 0, 1, number },
         { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSYS },
         { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
     };
@@ -190,7 +190,7 @@ TEST(without_clone3_the_same_namespaces_are_made)
     int pidfd = -1;
 
     read_links(outside);
-    take_clone3_away();
+    take_call_away(SYS_clone3);
     CHECK_INT(csn_clone(0, open("/", O_RDONLY | O_CLOEXEC), &pidfd), -ENOTSUP);
     CHECK_INT(in_namespaces(all_differ), 0);
 }
@@ -234,4 +234,46 @@ TEST(subordinate_ids_are_found_by_name_or_number)
     CHECK_INT(csn_subid_find(path, 5, "zero", 1, &start, &count), -ENOENT);
     CHECK_INT(csn_subid_find(path, 5, "bad", 1, &start, &count), -ENOENT);
     CHECK_INT(csn_subid_find("/nonexistent", 5, "ann", 1, &start, &count), -ENOENT);
+}
+
+static int use_up_uts(void)
+{
+    int r = csn_write_file(AT_FDCWD, "/proc/sys/user/max_uts_namespaces", "0", 1);
+
+    return r < 0 ? 99 : csn_unshare(CSN_CLONE_NEWUTS) == -EUSERS ? 0 : 1;
+}
+
+TEST(a_limit_on_namespaces_is_not_called_a_full_disk)
+{
+    csn_child_end end = { 0 };
+    int pidfd = -1;
+    pid_t pid = csn_clone(CSN_CLONE_NEWUSER, -1, &pidfd);
+
+    if (pid == 0)
+        _exit(use_up_uts());
+    if (pid < 0)
+        SKIP("user: no user namespaces here");
+    CHECK_INT(csn_pidfd_reap(pidfd, false, &end), 0);
+    CHECK_INT(end.status, 0);
+    close(pidfd);
+}
+
+static void end_a_child(void)
+{
+    int pidfd = -1;
+    pid_t pid = csn_clone(0, -1, &pidfd);
+
+    if (pid == 0)
+        for (;;)
+            pause();
+    CHECK_INT(csn_child_kill(pid, pidfd), 0);
+    CHECK_INT(csn_reap_any(NULL), -ECHILD);
+    close(pidfd);
+}
+
+TEST(a_child_is_ended_for_good_also_without_pidfd_send_signal)
+{
+    end_a_child();
+    take_call_away(SYS_pidfd_send_signal);
+    end_a_child();
 }

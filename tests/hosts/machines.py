@@ -8,6 +8,7 @@ KINDS = ("user", "pid", "net", "mnt", "ipc", "uts", "cgroup", "time")
 ALL = ("doctor", "run_file", "run_sh", "arena", "interp", "blocks", "box", "volume", "serve")
 FEW = ("doctor", "run_sh", "arena", "interp", "blocks", "box", "serve")
 LEAST = ("doctor", "run_sh", "serve")
+MAKERS = ("doctor", "run_sh", "candidate", "arena", "interp", "rlm", "smoke", "blocks", "box", "volume", "serve")
 WITHOUT_LANDLOCK = "--optional landlock,keeper"
 
 OPEN_CONTAINER = ("start the container as a user, without its filter and with all of /proc (below), or with `--privileged`")
@@ -30,6 +31,7 @@ class Machine:
     verbs: tuple = ALL        # which are tried
     cause: str = ""           # a regular expression: no verb works, and doctor, verbs and serve name this
     refuses: dict = dataclasses.field(default_factory=dict)  # verb: cause, where only some don't
+    receipt: str = ""         # a regular expression that a receipt has
     seen: str = ""            # a regular expression that doctor prints although all works
     note: str = ""            # for docs/machines.md: what to do, or what is different
 
@@ -77,12 +79,14 @@ MACHINES = [
                f"`sudo sysctl -w user.max_{kind}_namespaces=10000`", steps=(f"no {kind} namespaces",),
                verbs=FEW if kind == "net" else LEAST) for kind in KINDS],
 
-    refusing("landlock-0", "no Landlock (WSL2, lsm= without it), user", "landlock", f"`{WITHOUT_LANDLOCK}` in every verb",
-             landlock=0),
+    refusing("landlock-0", "no Landlock (WSL2, lsm= without it), user", "landlock.*--optional landlock,keeper",
+             f"`{WITHOUT_LANDLOCK}` in every verb", landlock=0, verbs=MAKERS),
     Machine("landlock-0-optional", f"the same, with `{WITHOUT_LANDLOCK}`", landlock=0, options=WITHOUT_LANDLOCK,
+            verbs=MAKERS, receipt="without landlock, keeper",
             refuses={"doctor": "--optional landlock,keeper"}, note="doctor still says what is missing"),
     *[Machine(f"landlock-{abi}", f"Landlock ABI {abi} ({linux})", landlock=abi, seen=rf"✓ landlock +ABI {abi}{more}",
-              verbs=("doctor", "run_file", "box", "serve") if abi == 2 else ("doctor", "run_sh"),
+              receipt=r"all walls \(landlock without scopes\)" if abi < 6 else "all walls ·",
+              verbs=("doctor", "run_file", "run_sh", "box", "serve") if abi == 2 else ("doctor", "run_sh"),
               note=note) for abi, linux, more, note in (
                   (1, "Linux 5.13", ", no second wall", "no second wall for signals and abstract sockets"),
                   (2, "Linux 5.19; Debian 12", ", no second wall", "no second wall for signals and abstract sockets"),

@@ -100,6 +100,8 @@ def check_machine(report, row, result, said, left):
         if verb == "doctor" and row.seen:
             report.line(re.search(row.seen, done["out"], re.M) is not None, f"{row.name}: doctor says what is different",
                         said_by(done))
+        if verb == "run_sh" and row.receipt:
+            report.line(re.search(row.receipt, done["err"]) is not None, f"{row.name}: the receipt says it", said_by(done))
     if row.job:
         report.line(not left, f"{row.name}: the job's groups can be removed", "\n".join(left))
 

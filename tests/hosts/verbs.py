@@ -13,6 +13,7 @@ import time
 LIMIT_S = 60
 KEY = "dtn_0123456789abcdef0123456789abcdef"
 ANSWER = "Make:\n```python\nopen('n', 'w').write('41')\n```\nuse:\n```bash\nexpr $(cat n) + 1\n```\n"
+REPLY = "```python\nSUBMIT(answer=42)\n```\n"
 CANDIDATE = "import sys\nopen(sys.argv[2], 'w').write('# List\\n- one\\n- two\\n')\n"
 
 
@@ -22,9 +23,16 @@ class Verbs:
         self.place = tempfile.mkdtemp(prefix="verbs-")
         os.chmod(self.place, 0o711)  # the server's other half passes it
         os.chdir(self.place)
-        for name, text in (("hello.py", "print('hello')\n"), ("answer.md", ANSWER), ("good.py", CANDIDATE)):
+        for name, text in (("hello.py", "print('hello')\n"), ("answer.md", ANSWER), ("good.py", CANDIDATE), ("reply", REPLY)):
             with open(name, "w", encoding="utf-8") as out:
                 out.write(text)
+
+        git = ["git", "-c", "user.name=x", "-c", "user.email=x@example", "-c", "init.defaultBranch=main"]
+        os.mkdir("repo")
+        with open("repo/README.md", "w", encoding="utf-8") as out:
+            out.write("# A repository\n")
+        for words in (["init", "-q"], ["add", "README.md"], ["commit", "-qm", "first"]):
+            subprocess.run([*git, *words], cwd="repo", check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def run(self, *args):
         try:
@@ -50,7 +58,16 @@ class Verbs:
         return self.expect(self.run("run", *self.options, "hello.py"), "hello\n")
 
     def run_sh(self):
-        return self.expect(self.run("run", *self.options, "--", "sh", "-c", "echo $((6 * 7))"), "42\n")
+        return self.expect(self.run("run", "--receipt", *self.options, "--", "sh", "-c", "echo $((6 * 7))"), "42\n")
+
+    def candidate(self):
+        return self.expect(self.run("candidate", *self.options, "-q", "--objective", "a list", "good.py"), "# List")
+
+    def rlm(self):
+        return self.expect(self.run("rlm", *self.options, "-q", "--llm-cmd", "cat reply", "what is it?"), "42")
+
+    def smoke(self):
+        return self.run("smoke", *self.options, "--repo", os.path.join(self.place, "repo"))
 
     def arena(self):
         return self.run("arena", *self.options, "-q", "--artifacts", "arena-out", "-c", "good=good.py",

@@ -428,6 +428,8 @@ def a_missing_wall_refuses_the_start():
         server.prepare = without_landlock
         client = server.start().client()
         has(server.logged(), "has no Landlock", "where it is optional, it starts and warns")
+        has(server.out, "without these walls, as --optional allows: landlock, keeper", "the first lines name what is missing")
+        equal(client.ask("GET", "/api/health/ready", None).json.get("wallsMissing"), "landlock, keeper", "and so does /health/ready")
         if os.geteuid() == 0:  # else what stands in for such a kernel takes the helpers' rights too
             made = client.ask("POST", "/api/sandbox", {})
             equal(made.status, 200, "sandboxes too")
