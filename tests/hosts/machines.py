@@ -79,6 +79,8 @@ MACHINES = [
                f"`sudo sysctl -w user.max_{kind}_namespaces=10000`", steps=(f"no {kind} namespaces",),
                verbs=FEW if kind == "net" else LEAST) for kind in KINDS],
 
+    Machine("raised-limits", "all of these, after these commands", steps=("raised limits",), verbs=("doctor", "run_sh", "box")),
+
     refusing("landlock-0", "no Landlock (WSL2, lsm= without it), user", "landlock.*--optional landlock,keeper",
              f"`{WITHOUT_LANDLOCK}` in every verb", landlock=0, verbs=MAKERS),
     Machine("landlock-0-optional", f"the same, with `{WITHOUT_LANDLOCK}`", landlock=0, options=WITHOUT_LANDLOCK,
