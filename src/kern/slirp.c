@@ -152,7 +152,7 @@ static int start(const csn_slirp *slirp, int ready_fd, int log_fd, pid_t *pid, i
     int r = csn_str_copy(program, sizeof(program), csn_str_of(slirp->program));
     if (r < 0)
         return r;
-    return csn_spawn_prepared(argv, envp, (int[]){ null, null, log_fd },
+    return csn_spawn_prepared(-1, argv, envp, (int[]){ null, null, log_fd },
                               (int[]){ ready_fd, slirp->netns_fd, slirp->userns_fd }, 3,
                               is_root ? csn_own_mounts : confine, pid, pidfd);
 }

@@ -135,17 +135,21 @@ int csn_memfd_check_sealed(int fd)
     return seals >= 0 && (seals & SEALS) == SEALS ? 0 : -EPERM;
 }
 
-int csn_spawn_prepared(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
-                       size_t n_keep, int (*prepare)(void), pid_t *ret_pid, int *ret_pidfd)
+int csn_spawn_prepared(int program_fd, char *const argv[], char *const envp[], const int stdio[3],
+                       const int *keep, size_t n_keep, int (*prepare)(void), pid_t *ret_pid,
+                       int *ret_pidfd)
 {
     int fds[3 + CSN_MAX_FDS] = { stdio[0], stdio[1], stdio[2] };
+    size_t n_fds = 3;
     pid_t parent = getpid();
     int pidfd = -1;
 
-    if (n_keep > CSN_MAX_FDS)
+    if (n_keep + (program_fd >= 0) > CSN_MAX_FDS)
         return -E2BIG;
     for (size_t i = 0; i < n_keep; i++)
-        fds[3 + i] = keep[i];
+        fds[n_fds++] = keep[i];
+    if (program_fd >= 0)
+        fds[n_fds++] = program_fd;
     pid_t pid = csn_clone(0, -1, &pidfd);
     if (pid < 0)
         return pid;
@@ -154,9 +158,12 @@ int csn_spawn_prepared(char *const argv[], char *const envp[], const int stdio[3
         sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL); /* ours are blocked for the signalfd */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent ||
-            csn_fds_place(fds, 3 + n_keep) < 0 || prepare() < 0)
+            csn_fds_place(fds, n_fds) < 0 || prepare() < 0)
             _exit(127);
-        (void) execve(argv[0], argv, envp); /* returns only to fail */
+        if (program_fd >= 0 && fcntl((int) n_fds - 1, F_SETFD, FD_CLOEXEC) == 0)
+            (void) csn_exec_fd((int) n_fds - 1, argv, envp); /* returns only to fail */
+        else
+            (void) execve(argv[0], argv, envp); /* returns only to fail */
         _exit(127);
     }
     *ret_pid = pid;
@@ -167,5 +174,6 @@ int csn_spawn_prepared(char *const argv[], char *const envp[], const int stdio[3
 int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
                       size_t n_keep, pid_t *ret_pid, int *ret_pidfd)
 {
-    return csn_spawn_prepared(argv, envp, stdio, keep, n_keep, csn_own_mounts, ret_pid, ret_pidfd);
+    return csn_spawn_prepared(-1, argv, envp, stdio, keep, n_keep, csn_own_mounts, ret_pid,
+                              ret_pidfd);
 }

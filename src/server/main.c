@@ -2,7 +2,7 @@
 /* caisson-serve: the half of the server that reads what the network sends.
  *
  * Theory of operation. The warden starts us with one end of a socket pair (3), the listening socket (4) and a lock (5).
- * We give up what we can (confine.c), open the store, compare it with what the engine says, and only then accept
+ * Its current directory is our own. We give up what we can (confine.c), open the store, compare it with what the engine says, and only then accept
  * connections. One thread, one loop; the library's guest engine is nested in it. The warden gone: we end at once. Told to
  * quit: no new connections, waiting requests get 503, sockets a close frame, 5 s at most. */
 #include <errno.h>
@@ -161,11 +161,9 @@ static void on_reconciled(int result, const csn_error *err, void *user)
 
 static int open_store(const csn_config *config, csn_store **ret, csn_error *err)
 {
-    csn_auto(buf) csn_buf path = CSN_BUF_INIT;
+    int r = csn_store_open(CSN_DATA_HERE "/caisson.db", ret, err);
 
-    if (csn_buf_printf(&path, "%s/caisson.db", config->data_dir) < 0)
-        return csn_fail(err, CSN_E_NO_MEMORY, "open the database");
-    return csn_store_open(path.data, ret, err);
+    return r < 0 ? csn_fail_in(err, r, "in '%.128s'", config->data_dir) : CSN_OK;
 }
 
 static int open_line(front *f, csn_error *err)
@@ -188,7 +186,7 @@ static int set_up(front *f, const char *key, csn_error *err)
     int r = csn_first_look(f->listen_fd, f->server.config.public_url, &f->first, err);
 
     if (r == CSN_OK)
-        r = csn_front_confine(f->server.config.data_dir, f->is_landlock_optional, err);
+        r = csn_front_confine(CSN_DATA_HERE, f->is_landlock_optional, err);
     if (r == CSN_OK)
         r = open_store(&f->server.config, &f->server.store, err);
     if (r == CSN_OK)
@@ -197,7 +195,7 @@ static int set_up(front *f, const char *key, csn_error *err)
     if (r == CSN_OK)
         r = open_line(f, err);
     if (r == CSN_OK)
-        r = csn_audit_open(f->server.config.data_dir, err);
+        r = csn_audit_open(CSN_DATA_HERE, err);
     if (r == CSN_OK)
         r = csn_events_new(&f->server, &f->server.events, err);
     if (r == CSN_OK)
@@ -252,7 +250,7 @@ static int run_key(const csn_serve_options *o)
     csn_auto(store) csn_store *store = NULL;
     csn_error err = { 0 };
     /* no foreign byte is read here: not having it is no reason to revoke no key */
-    int r = csn_front_confine(o->config.data_dir, true, &err);
+    int r = csn_front_confine(CSN_DATA_HERE, true, &err);
 
     if (r == CSN_OK)
         r = open_store(&o->config, &store, &err);

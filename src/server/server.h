@@ -20,12 +20,16 @@ typedef struct csn_toolbox
     csn_toolbox; /* toolbox.h: sessions and interpreter contexts of live sandboxes */
 typedef struct csn_events csn_events; /* events.h: who listens to sandbox.state.updated */
 
+/* Where data_dir is opened: the warden makes it our current directory. The path may lead through root's home, where our
+ * user can't go. */
+#define CSN_DATA_HERE "."
+
 typedef struct csn_config {
     const char *listen;     /* "127.0.0.1:3986" */
     const char *public_url; /* NULL: derived from each request's Host */
     const char *hosts;      /* more names we answer to, comma-separated; NULL: none */
     bool is_proxy_trusted;  /* X-Forwarded-Proto, -Host, -For are believed */
-    const char *data_dir;   /* the front's own: database, audit log */
+    const char *data_dir;   /* the front's own: database, audit log; for messages only */
     const char *default_snapshot;
     const char *region;    /* "local" */
     bool has_network;      /* sandboxes without networkBlockAll reach the outside */

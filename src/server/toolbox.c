@@ -116,7 +116,7 @@ static void sweep(int dir_fd)
 
 int csn_toolbox_new(csn_server *server, csn_toolbox **ret, csn_error *err)
 {
-    csn_auto(fd) int data_fd = open(server->config.data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    csn_auto(fd) int data_fd = open(CSN_DATA_HERE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     csn_toolbox *t = csn_calloc(1, sizeof(*t));
 
     if (!t)

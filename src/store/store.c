@@ -122,11 +122,33 @@ static int set_up(csn_store *store, csn_error *err)
     return r < 0 ? r : migrate(store, err);
 }
 
+static int keep_name(sqlite3_vfs *vfs, const char *name, int size, char *out)
+{
+    (void) vfs;
+    return snprintf(out, (size_t) size, "%s", name) < size ? SQLITE_OK : SQLITE_CANTOPEN;
+}
+
+/* SQLite makes every name absolute and resolves its links. Ours is relative to a directory that is open to us while the
+ * way to it may not be, so it is used as it is given. Everything else is the default. */
+static const char *plain_files(void)
+{
+    static sqlite3_vfs plain;
+    const sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+
+    if (plain.zName || !usual)
+        return plain.zName;
+    plain = *usual;
+    plain.pNext = NULL;
+    plain.zName = "caisson";
+    plain.xFullPathname = keep_name;
+    return sqlite3_vfs_register(&plain, 0) == SQLITE_OK ? plain.zName : NULL;
+}
+
 static int open_file(csn_store *store, const char *path, csn_error *err)
 {
     if (sqlite3_open_v2(path, &store->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
-                        NULL) != SQLITE_OK)
+                        plain_files()) != SQLITE_OK)
         return csn_fail(err, CSN_E_SYSTEM, "open the database '%s': %s", path,
                         store->db ? sqlite3_errmsg(store->db) : "out of memory");
     int r = set_up(store, err);

@@ -246,6 +246,7 @@ static int watch(csn_wd *wd, csn_error *err)
 static int set_up(csn_wd *wd, csn_warden_options *o, csn_error *err)
 {
     csn_front_user user = { 0 };
+    csn_auto(fd) int front_fd = -1;
     int r = open_signals(wd, err);
 
     wd->libexec = o->libexec;
@@ -256,7 +257,7 @@ static int set_up(csn_wd *wd, csn_warden_options *o, csn_error *err)
     if (r == CSN_OK)
         r = csn_listen_open(o->listen, &wd->listen_fd, err);
     if (r == CSN_OK)
-        r = csn_place_open(o, &user, &wd->lock_fd, &wd->front_lock_fd, err);
+        r = csn_place_open(o, &user, &wd->lock_fd, &wd->front_lock_fd, &front_fd, err);
     if (r == CSN_OK)
         r = settle(err);
     if (r == CSN_OK)
@@ -264,7 +265,7 @@ static int set_up(csn_wd *wd, csn_warden_options *o, csn_error *err)
     if (r == CSN_OK)
         r = csn_trial_run(wd, o, err);
     if (r == CSN_OK)
-        r = csn_front_start(wd, o, &user, err);
+        r = csn_front_start(wd, o, &user, front_fd, err);
     if (r == CSN_OK && (r = csn_loop_new(&wd->loop)) < 0)
         r = csn_fail_sys(err, r, "make a loop");
     if (r == CSN_OK) { /* the front's */
@@ -296,11 +297,12 @@ static void tear_down(csn_wd *wd)
 static int run_errand(const csn_warden_options *o, csn_error *err)
 {
     csn_front_user user = { 0 };
+    csn_auto(fd) int front_fd = -1;
     int r = csn_front_user_find(o, &user, err);
 
     if (r == CSN_OK)
-        r = csn_place_open(o, &user, NULL, NULL, err);
-    return r < 0 ? r : csn_front_exec(o, &user, err);
+        r = csn_place_open(o, &user, NULL, NULL, &front_fd, err);
+    return r < 0 ? r : csn_front_exec(o, &user, front_fd, err);
 }
 
 int main(int argc, char **argv)

@@ -77,42 +77,6 @@ int csn_front_user_find(const csn_warden_options *o, csn_front_user *ret_user, c
     return CSN_OK;
 }
 
-static bool may_pass(const csn_front_user *user, const struct stat *st)
-{
-    if (st->st_uid == user->uid)
-        return st->st_mode & S_IXUSR;
-    if (st->st_gid == user->gid)
-        return st->st_mode & S_IXGRP;
-    return st->st_mode & S_IXOTH;
-}
-
-int csn_place_can_enter(const csn_front_user *user, const char *path, csn_error *err)
-{
-    csn_auto(mem) char *real = realpath(path, NULL);
-    struct stat st;
-
-    if (!user->is_other)
-        return CSN_OK;
-    if (!real)
-        return csn_fail_sys(err, -errno, "look at '%.128s'", path);
-    for (char *p = real + 1; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL) {
-        char *slash = strchr(p, '/');
-        if (slash)
-            *slash = '\0';
-        if (stat(real, &st) < 0)
-            return csn_fail_sys(err, -errno, "look at '%.128s'", real);
-        if (!may_pass(user, &st))
-            return csn_fail(
-                err, CSN_E_DENIED,
-                "user '%s', who runs the front, can't pass '%.100s' (chmod o+x it, or choose "
-                "another place)",
-                user->name, real);
-        if (slash)
-            *slash = '/';
-    }
-    return CSN_OK;
-}
-
 static int make_dirs(const char *path)
 {
     csn_auto(mem) char *copy = strdup(path);
@@ -151,7 +115,7 @@ static int open_dir(const char *path, int *ret_fd, csn_error *err)
 }
 
 /* The front's own files too when it ran as another user before: who owned the directory owned them. */
-static int give_front(int dir_fd, const csn_front_user *user, csn_error *err)
+static int give_front(int dir_fd, const csn_front_user *user, int *ret_fd, csn_error *err)
 {
     csn_auto(fd) int fd = -1;
     struct stat st;
@@ -161,16 +125,15 @@ static int give_front(int dir_fd, const csn_front_user *user, csn_error *err)
     fd = openat(dir_fd, "front", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &st) < 0)
         return csn_fail_sys(err, -errno, "open the front's directory");
-    if (st.st_uid == user->uid)
-        return CSN_OK;
-    if (st.st_uid != geteuid())
+    if (st.st_uid != user->uid && st.st_uid != geteuid())
         return csn_fail(
             err, CSN_E_DENIED,
             "the front's directory belongs to uid %u: run it as that user (--user), or chown "
             "it with all in it",
             (unsigned) st.st_uid);
-    if (fchown(fd, user->uid, user->gid) < 0)
+    if (st.st_uid != user->uid && fchown(fd, user->uid, user->gid) < 0)
         return csn_fail_sys(err, -errno, "give the front its directory");
+    *ret_fd = csn_take_fd(&fd);
     return CSN_OK;
 }
 
@@ -195,19 +158,18 @@ static int take_lock(int dir_fd, const char *name, int *ret_fd, csn_error *err)
 }
 
 int csn_place_open(const csn_warden_options *o, const csn_front_user *user, int *ret_lock_fd,
-                   int *ret_front_lock_fd, csn_error *err)
+                   int *ret_front_lock_fd, int *ret_front_fd, csn_error *err)
 {
     csn_auto(fd) int dir_fd = -1;
     int r = open_dir(o->state, &dir_fd, err);
 
     if (r < 0)
         return r;
-    r = csn_place_can_enter(user, o->state, err);
-    if (r == CSN_OK && ret_lock_fd)
+    if (ret_lock_fd)
         r = take_lock(dir_fd, "lock", ret_lock_fd, err);
     if (r == CSN_OK && ret_front_lock_fd)
         r = take_lock(dir_fd, "front.lock", ret_front_lock_fd, err);
     if (r == CSN_OK)
-        r = give_front(dir_fd, user, err);
+        r = give_front(dir_fd, user, ret_front_fd, err);
     return r < 0 ? csn_fail_in(err, r, "use '%.64s'", o->state) : CSN_OK;
 }

@@ -48,11 +48,11 @@ typedef struct csn_front_user {
     bool is_other; /* than we are */
     char name[33];
 } csn_front_user;
-/* The fds NULL: beside a server that may run. */
+/* The locks NULL: beside a server that may run. *ret_front_fd is the front's directory: it gets that and no path, since
+ * DIR may lie where its user can't go, in root's home for one. */
 int csn_place_open(const csn_warden_options *o, const csn_front_user *user, int *ret_lock_fd,
-                   int *ret_front_lock_fd, csn_error *err);
+                   int *ret_front_lock_fd, int *ret_front_fd, csn_error *err);
 int csn_front_user_find(const csn_warden_options *o, csn_front_user *ret_user, csn_error *err);
-int csn_place_can_enter(const csn_front_user *user, const char *path, csn_error *err);
 
 /* listen.c: binds "127.0.0.1:3986", "[::1]:0", "localhost:3986" */
 int csn_listen_open(const char *where, int *ret_fd, csn_error *err);
@@ -62,10 +62,11 @@ int csn_trial_run(csn_wd *wd, csn_warden_options *o, csn_error *err);
 
 /* front.c: starts caisson-serve; its link is wd->link_fd after */
 int csn_front_start(csn_wd *wd, const csn_warden_options *o, const csn_front_user *user,
-                    csn_error *err);
+                    int front_fd, csn_error *err);
 
 /* Becomes it instead: no engine, no socket. Returns only to fail. */
-int csn_front_exec(const csn_warden_options *o, const csn_front_user *user, csn_error *err);
+int csn_front_exec(const csn_warden_options *o, const csn_front_user *user, int front_fd,
+                   csn_error *err);
 
 /* link.c: messages of the front are read, checked and handed to csn_serve_ask(); answers are sent or queued */
 int csn_link_open(csn_wd *wd);

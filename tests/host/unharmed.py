@@ -249,7 +249,6 @@ def main():
         return 1
     tap = Tap()
     work = pathlib.Path(tempfile.mkdtemp(prefix="csn-host-", dir="/var/tmp"))
-    work.chmod(0o711)
     try:
         prepare(work)
         for uid in (0, NOBODY) if is_root else (os.geteuid(),):

@@ -5,12 +5,13 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import signal
 import subprocess
 import threading
 import time
 
-from lib import Client, Server, Work, equal, has, has_sanitizer, is_alive, main, ok, run, until
+from lib import BUILD, Client, Server, Work, equal, has, has_sanitizer, is_alive, main, ok, run, until
 
 
 def the_first_start_shows_a_key_once():
@@ -54,6 +55,33 @@ def sandboxes_outlive_the_server():
         equal(client.ask("DELETE", f"/api/sandbox/{box}").status, 200, "delete")
         equal(client.ask("GET", f"/api/sandbox/{box}").status, 404, "it is gone")
         server.stop()
+
+
+def programs_and_state_may_lie_where_only_we_can_go():
+    """A clone in root's home, built under umask 077: the front's user can reach neither its program nor its files."""
+    with Work() as work:
+        home = work / "home"
+        home.mkdir(0o700)
+        for program in ("caisson", "caisson-warden", "caisson-serve", "caisson-keeper"):
+            shutil.copy(BUILD / program, home / program)
+            (home / program).chmod(0o700)
+        server = Server(work, env={"CAISSON_LIBEXEC": str(home)})
+        server.state = home / "state"
+        server.start()
+        client = server.client()
+        made = client.ask("POST", "/api/sandbox", {})
+        equal(made.status, 200, "create")
+        has(client.execute(made.json["id"], "echo here").json.get("result", ""), "here", "execute")
+        equal(client.ask("DELETE", f"/api/sandbox/{made.json['id']}").status, 200, "delete")
+        done = subprocess.run([home / "caisson", "--state", server.state, "key", "ls"], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, env=server.env, check=False)
+        has(done.stdout, "first", "the keys can be listed")
+        equal(server.stop(), 0, "it ends well")
+        equal((home / "state" / "front" / "caisson.db").stat().st_uid, pathlib.Path(home, "state", "front").stat().st_uid,
+              "the database is the front's")
+        link = home / "state" / "engine" / "run"
+        if link.is_symlink():
+            shutil.rmtree(os.readlink(link), ignore_errors=True)
 
 
 def keys_are_made_listed_and_revoked_while_it_runs():
@@ -232,7 +260,7 @@ def a_stop_answers_who_waits():
 
 
 if __name__ == "__main__":
-    main([the_first_start_shows_a_key_once, sandboxes_outlive_the_server, keys_are_made_listed_and_revoked_while_it_runs,
+    main([the_first_start_shows_a_key_once, sandboxes_outlive_the_server, programs_and_state_may_lie_where_only_we_can_go, keys_are_made_listed_and_revoked_while_it_runs,
           a_configured_key_works_and_its_successor_replaces_it, what_makes_no_sense_is_refused_with_a_reason,
           with_a_key_others_may_connect, the_front_has_no_rights, the_front_stays_who_it_is, killed_parts_take_each_other_along,
           a_stop_answers_who_waits])

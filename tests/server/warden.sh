@@ -4,7 +4,6 @@ set -uo pipefail
 : "${CSN_BUILD:?}" "${CSN_FRONT:?}"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/csn-warden.XXXXXX")
-chmod 711 "$work"
 mkdir "$work/bin"
 ln -s "$CSN_BUILD"/caisson-{keeper,unpack} "$work/bin/"
 ln -s "$CSN_FRONT" "$work/bin/caisson-serve"
