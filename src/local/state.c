@@ -194,11 +194,18 @@ int csn_state_blame(const csn_local *local, int r, csn_error *err)
     return r;
 }
 
-static bool has_keeper(const char *dir)
+static int look_for_keeper(const char *dir)
 {
     csn_auto(buf) csn_buf path = CSN_BUF_INIT;
 
-    return csn_buf_printf(&path, "%s/caisson-keeper", dir) == 0 && access(path.data, X_OK) == 0;
+    if (csn_buf_printf(&path, "%s/caisson-keeper", dir) < 0)
+        return -ENOMEM;
+    return access(path.data, X_OK) < 0 ? -errno : 0;
+}
+
+static bool has_keeper(const char *dir)
+{
+    return look_for_keeper(dir) == 0;
 }
 
 /* Beside the running program: the build tree, or …/bin with …/libexec/caisson next to it. */
@@ -234,9 +241,16 @@ int csn_state_find_libexec(const char *wished, char **ret_dir, csn_error *err)
     }
     if (dir.error < 0)
         return csn_fail(err, CSN_E_NO_MEMORY, "look for caisson-keeper");
-    if (!has_keeper(dir.data))
+    int r = look_for_keeper(dir.data);
+    if (r == -EACCES) /* it may well be there */
         return csn_fail(err, CSN_E_UNSUPPORTED,
-                        "no caisson-keeper in '%s': install it or set CAISSON_LIBEXEC", dir.data);
+                        "uid %u can't reach or execute 'caisson-keeper' in '%s' (Permission "
+                        "denied): install it where it can, or set CAISSON_LIBEXEC",
+                        (unsigned) geteuid(), dir.data);
+    if (r < 0)
+        return csn_fail(err, CSN_E_UNSUPPORTED,
+                        "no caisson-keeper in '%s' (%s): install it or set CAISSON_LIBEXEC",
+                        dir.data, csn_strerror(r));
     *ret_dir = csn_buf_take(&dir, NULL);
     return *ret_dir ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "look for caisson-keeper");
 }

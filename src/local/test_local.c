@@ -43,6 +43,23 @@ static csn_local *a_local(void)
     return csn_container_of(backend, csn_local, base);
 }
 
+TEST(a_keeper_out_of_reach_is_not_called_missing)
+{
+    const char *dir = csn_test_dir();
+    csn_error err = { 0 };
+    char keeper[512], *found = NULL;
+
+    CHECK_INT(csn_state_find_libexec(dir, &found, &err), CSN_E_UNSUPPORTED);
+    CHECK(strstr(err.message, "no caisson-keeper in") && strstr(err.message, "install it"));
+    (void) snprintf(keeper, sizeof(keeper), "%s/caisson-keeper", dir);
+    /* root, too, needs one who may execute it */
+    int fd = open(keeper, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0);
+    close(fd);
+    CHECK_INT(csn_state_find_libexec(dir, &found, &err), CSN_E_UNSUPPORTED);
+    CHECK(strstr(err.message, "Permission denied") && !strstr(err.message, "no caisson-keeper"));
+}
+
 /* An empty box; its id in `id`, its directory locked. */
 static int a_box(csn_local *local, char id[CSN_ID_SIZE])
 {
