@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "csn_test.h"
 #include "init/init.h"
 #include "init/sys.h"
@@ -43,9 +45,24 @@ static void furnish(void)
     must(mount("/dev/pts/ptmx", "/dev/ptmx", NULL, MS_BIND, NULL), "ptmx");
 }
 
+/* As a keeper has it: in memory, so that its path need not be open to the user it runs as. */
+static int copy_of_init(void)
+{
+    csn_auto(buf) csn_buf image = CSN_BUF_INIT;
+    char path[4096];
+    int fd = memfd_create("init", MFD_CLOEXEC);
+
+    (void) snprintf(path, sizeof(path), "%s/caisson-init", getenv("CSN_BUILD"));
+    must(fd, "make a memfd");
+    must(csn_read_file(AT_FDCWD, path, &image, 1 << 24), "read caisson-init");
+    must(csn_write_all(fd, image.data, image.len), "copy caisson-init");
+    must(fchmod(fd, 0555), "let everyone execute the copy");
+    return fd;
+}
+
 static void run_inside(int sock, box_options o)
 {
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), program = o.real_binary ? copy_of_init() : -1;
 
     must(prctl(PR_SET_PDEATHSIG, SIGKILL), "death signal");
     furnish();
@@ -55,13 +72,15 @@ static void run_inside(int sock, box_options o)
     for (int i = 0; i < 3 && !getenv("CSN_TEST_NOISY"); i++)
         must(dup2(null, i), "null");
     must(dup2(63, CSN_CONTROL_FD), "socket");
-    must(csn_sys_close_range(4), "close");
     if (o.real_binary) {
-        char path[4096];
-        (void) snprintf(path, sizeof(path), "%s/caisson-init", getenv("CSN_BUILD"));
-        execve(path, (char *[]){ path, NULL }, (char *[]){ NULL });
+        char name[] = "caisson-init";
+        must(dup3(program, 62, O_CLOEXEC), "program");
+        must(dup3(62, 4, O_CLOEXEC), "program");
+        must(csn_sys_close_range(5), "close");
+        (void) execveat(4, "", (char *[]){ name, NULL }, (char *[]){ NULL }, AT_EMPTY_PATH);
         _exit(98);
     }
+    must(csn_sys_close_range(4), "close");
     csn_init_prepare();
     must(csn_frame_send(CSN_CONTROL_FD, &(csn_out){ .type = CSN_FRAME_INIT_READY }), "ready");
     csn_init_serve();
