@@ -139,13 +139,16 @@ def library(name):
 
 
 def send(message):
-    data = json.dumps(message).encode("ascii")
-    piece = b"B" + len(data).to_bytes(4, "big") + data[:PACKET]
+    """Of a function the answer is sent: nothing else is told between its look at things and that."""
+    data = b"" if callable(message) else json.dumps(message).encode("ascii")
     enter_critical()
     try:
         with S.write_lock:
             if S.is_child:
                 raise RuntimeError("Tool call failed: not in a child process")
+            if callable(message):
+                data = json.dumps(message()).encode("ascii")
+            piece = b"B" + len(data).to_bytes(4, "big") + data[:PACKET]
             write_packet(piece)
             for at in range(PACKET, len(data), PACKET):
                 write_packet(b"C" + data[at:at + PACKET])
@@ -268,8 +271,9 @@ def on_hello(message):
             prepare_places(config)
         except OSError as e:
             problem = str(e)
-    send({"op": "ready", "epoch": message.get("epoch"), "busy": S.running, "problem": problem,
-          "python": "%d.%d.%d" % sys.version_info[:3], "pid": S.pid})
+    # who hears that an execute is under way waits for its end: that must not have been told before
+    send(lambda: {"op": "ready", "epoch": message.get("epoch"), "busy": S.running, "problem": problem,
+                  "python": "%d.%d.%d" % sys.version_info[:3], "pid": S.pid})
 
 
 def prepare_places(config):
