@@ -237,6 +237,18 @@ static int run_in_process(const csn_test *t)
     return 0;
 }
 
+/* Whoever started us may have ignored or blocked signals (nohup, a shell's `&`). First of all: a test's own constructor may
+ * set some as its program does. */
+__attribute__((constructor(101))) static void reset_signals(void)
+{
+    sigset_t none;
+
+    for (int sig = 1; sig < NSIG; sig++)
+        (void) signal(sig, SIG_DFL); /* fails for those that can't be changed */
+    sigemptyset(&none);
+    (void) sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static _Noreturn void run_as_child(const csn_test *t)
 {
     (void) setsid();

@@ -115,7 +115,7 @@ def leftovers():
     found = {}
     for place in {"/tmp", "/var/tmp", "/run", "/run/user", os.environ.get("TMPDIR", "/tmp")}:
         if os.path.isdir(place):
-            found.update({f"{place}/{name}": "" for name in os.listdir(place) if re.search("caisson|csn|slirp", name)})
+            found.update({f"{place}/{name}": "" for name in os.listdir(place) if re.search("caisson|slirp", name)})
     for place in pathlib.Path("/sys/block").glob("loop*/loop/backing_file"):
         try:
             found[f"{place.parent.parent.name}: {place.read_text().strip()}"] = ""
@@ -165,11 +165,33 @@ class Snapshot:
                     yield f"{name}: changed: {key}: {before[key]!r} is now {after[key]!r}"
 
 
+def holds_others(line):
+    """A group with a process in it that doesn't descend from us: somebody else's sandbox, which may come or go meanwhile."""
+    found = re.match(r"cgroups: new: (\S+)", line)
+    if not found:
+        return False
+    ours = {int(text.split()[1].rstrip(":")) for text in descendants(os.getpid())} | {os.getpid()}
+    for where, _, _ in os.walk(found.group(1)):
+        try:
+            if any(int(pid) not in ours for pid in pathlib.Path(where, "cgroup.procs").read_text().split()):
+                return True
+        except OSError:
+            pass # removed meanwhile
+    return False
+
+
+# A group of another sandbox that was there before has ended with it.
+BOX_GONE = re.compile(r"cgroups: gone: \S*/[0-9a-f]{32}(/\S*)? ")
+
+
 def settle(before, seconds=10, ignore=None):
-    """What differs from `before` once everything that is on its way out has left."""
-    end = time.monotonic() + seconds
+    """What differs from `before` once everything that is on its way out has left: at every look since the first. Others may use
+    the machine meanwhile; what they have comes and goes, or is known as theirs."""
+    end, found = time.monotonic() + seconds, None
     while True:
-        found = [line for line in before.changes(Snapshot(before.parts)) if not (ignore and ignore.search(line))]
+        now = [line for line in before.changes(Snapshot(before.parts)) if not (ignore and ignore.search(line)) and
+               not BOX_GONE.match(line) and not holds_others(line)]
+        found = [line for line in now if found is None or line in found]
         if not found or time.monotonic() > end:
             return found
         time.sleep(0.05)

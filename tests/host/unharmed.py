@@ -25,7 +25,7 @@ PR_SET_CHILD_SUBREAPER = 36
 ALIVE = ("mounts", "sysctls", "links")
 # What stays today, and is not excused for anything else: the empty group that all sandboxes share at the top of a hierarchy of
 # version 1, and what a state directory keeps in memory, which goes with the directory.
-STAYS = re.compile(r"^cgroups: (new|gone): \S*/(memory|pids|cpu[a-z,]*|freezer)/caisson $|^shared memory: new: /dev/shm/caisson-")
+STAYS = re.compile(r"^cgroups: (new|gone): \S*/(memory|pids|cpu[a-z,]*|freezer)/caisson $|^(shared memory|leftovers): (new|gone): (/dev/shm|/run|/run/user/\d+)/caisson-")
 
 SERVER = r"""
 export CAISSON_API_KEY=0123456789abcdef0123456789abcdef
@@ -249,6 +249,7 @@ def main():
         return 1
     tap = Tap()
     work = pathlib.Path(tempfile.mkdtemp(prefix="csn-host-", dir="/var/tmp"))
+    work.chmod(0o711) # nobody's programs and home are in it
     try:
         prepare(work)
         for uid in (0, NOBODY) if is_root else (os.geteuid(),):
