@@ -145,15 +145,14 @@ static void put_opened(int fd, int result, const csn_error *err, void *user)
     call *c = user;
     csn_error own;
 
-    if (!c->is_abandoned) {
-        if (result == CSN_OK) {
-            result = copy_in(c->upload, fd, &own);
-            err = result < 0 ? &own : NULL;
-        }
-        c->done(result, err, c->user);
+    if (!c->is_abandoned && result == CSN_OK) {
+        result = copy_in(c->upload, fd, &own);
+        err = result < 0 ? &own : NULL;
     }
-    if (fd >= 0)
-        (void) close(fd); /* everything was written; memory or page cache holds it */
+    csn_close(
+        &fd); /* first: `done` may start the file, which fails (ETXTBSY) while it is open for writing */
+    if (!c->is_abandoned)
+        c->done(result, err, c->user);
     end_call(c);
 }
 
