@@ -233,3 +233,49 @@ class Lasting:
             yield f"something was mounted at {place}"
         for unit in sorted(self.units - units()):
             yield f"the systemd unit {unit} is not active any more"
+
+
+# ---- what a check itself left ----
+
+def empty_box_groups():
+    """Groups named after a sandbox without a process in them."""
+    found = set()
+    for root in cgroup_roots():
+        for where, _, _ in os.walk(root):
+            if re.fullmatch("[0-9a-f]{32}", os.path.basename(where)):
+                try:
+                    if not pathlib.Path(where, "cgroup.procs").read_text().strip():
+                        found.add(where)
+                except OSError:
+                    pass
+    return found
+
+
+def has_others():
+    """Somebody else has sandboxes or a server on this machine."""
+    ours = set(descendants(os.getpid()))
+    return any(": caisson-" in process for process in descendants(0) if process not in ours)
+
+
+class Traces:
+    """What may not be left of everything that we start: processes, groups, and anything in these directories, which are ours. A group
+    says nothing of who made it: it counts while nobody else has sandboxes."""
+
+    def __init__(self, *directories):
+        self.directories, self.groups, self.had_others = directories, empty_box_groups(), has_others()
+
+    def now(self):
+        found = set(descendants(os.getpid()))
+        for place in self.directories:
+            if os.path.isdir(place):
+                found |= {f"{os.path.join(place, name)}" for name in os.listdir(place)}
+        self.had_others = self.had_others or has_others()
+        return found | {f"cgroup {group}" for group in (() if self.had_others else empty_box_groups() - self.groups)}
+
+    def left(self, seconds=10):
+        """What is there at every look for that long: sandboxes and their groups end in the kernel's own time."""
+        end, found = time.monotonic() + seconds, self.now()
+        while found and time.monotonic() < end:
+            time.sleep(0.2)
+            found &= self.now()
+        return sorted(found)
