@@ -33,10 +33,14 @@ enum { TRY_MS = 5000, INSIDE_UID = 1000, N_IDS = 65536 };
 static int map_ids(pid_t pid, bool is_privileged)
 {
     const csn_idmap range = { 0, RANGE_BASE, N_IDS };
-    const csn_idmap uid = { INSIDE_UID, geteuid(), 1 }, gid = { INSIDE_UID, getegid(), 1 };
+    csn_owner owner;
 
-    return is_privileged ? csn_userns_map(pid, &range, 1, &range, 1, false)
-                         : csn_userns_map(pid, &uid, 1, &gid, 1, true);
+    if (is_privileged)
+        return csn_userns_map(pid, &range, 1, &range, 1, false);
+    if (csn_way_owner(&owner))
+        return -EPERM;
+    const csn_idmap uid = { INSIDE_UID, owner.uid, 1 }, gid = { INSIDE_UID, owner.gid, 1 };
+    return csn_userns_map(pid, &uid, 1, &gid, 1, !owner.is_other);
 }
 
 static _Noreturn void run_child(int go, bool has_range, int (*body)(const void *arg),
@@ -49,6 +53,8 @@ static _Noreturn void run_child(int go, bool has_range, int (*body)(const void *
     if (r == 0 && has_range &&
         (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
         r = -errno;
+    if (r == 0)
+        r = csn_clone_late();
     if (r == 0 && body)
         r = body(arg);
     _exit(r < 0 ? -r : 0);
