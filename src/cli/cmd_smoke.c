@@ -68,8 +68,8 @@ static int run_smoke(const cli_command *cmd, int argc, char **argv)
         if (cli_write(STDERR_FILENO, out.data, out.len) < 0)
             return CLI_ENGINE;
         if (cli_find_cause(&cause)) { /* behind the report, which is JSON */
-            cli_note("  cause: %s", cause.data);
-            cli_note("  try: caisson doctor");
+            cli_note_cause(cause.data);
+            cli_try("caisson doctor");
         }
         return 1;
     }

@@ -303,9 +303,10 @@ int cli_fail(const csn_error *err, const char *fmt, ...)
     csn_buf_puts(&text, err->message[0] ? err->message : csn_error_name(err->code));
     put_shown(err, text.data, &shown);
     found = is_of_this_machine(err) ? find_cause(&cause) : -1;
-    complain(csn_error_name(err->code), text.data, shown.data, found > 0 ? cause.data : NULL,
-             found > 0 || (found == 0 && err->code == CSN_E_SYSTEM) ? "caisson doctor"
-                                                                    : remedy_of(err));
+    const char *remedy = found > 0 ? "caisson doctor" : remedy_of(err);
+    if (found == 0 && err->code == CSN_E_SYSTEM && !remedy)
+        remedy = "caisson doctor";
+    complain(csn_error_name(err->code), text.data, shown.data, found > 0 ? cause.data : NULL, remedy);
     return CLI_ENGINE;
 }
 

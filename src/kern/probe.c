@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "cause.h"
 #include "cgroup.h"
+#include "fsname.h"
 #include "landlock.h"
 #include "lines.h"
 #include "missing.h"
@@ -169,38 +169,19 @@ static int check_landlock(const struct probe *p, csn_probe_item *item)
 
 /* ---- where sandboxes are kept ---- */
 
-static const char *name_of_fs(const struct statfs *fs, char *buf, size_t size)
-{
-    static const struct {
-        unsigned long magic;
-        const char *name;
-    } known[] = {
-        { 0xef53, "ext4" },       { 0x58465342, "xfs" },     { 0x9123683eul, "btrfs" },
-        { 0x01021994, "tmpfs" },  { 0x794c7630, "overlay" }, { 0x858458f6ul, "ramfs" },
-        { 0x6969, "nfs" },        { 0x2fc12fc1, "zfs" },     { 0x65735546, "fuse" },
-        { 0xf2f52010ul, "f2fs" }, { 0x01021997, "9p" },      { 0xff534d42ul, "cifs" },
-        { 0xfe534d42ul, "smb2" },
-    };
-
-    for (size_t i = 0; i < CSN_COUNT(known); i++)
-        if ((unsigned long) fs->f_type == known[i].magic)
-            return known[i].name;
-    (void) snprintf(buf, size, "file system %lx", (unsigned long) fs->f_type); /* fits */
-    return buf;
-}
-
 static int check_state(const struct probe *p, csn_probe_item *item)
 {
-    struct statfs fs;
-    char text[32];
+    csn_auto(fd) int fd = -1;
+    char name[CSN_FS_NAME_SIZE];
     int r;
 
     if (!p->state_dir)
         return NOT_FOR_US;
-    if (statfs(p->state_dir, &fs) < 0)
+    fd = open(p->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
         return -errno;
     (void) snprintf(item->detail, sizeof(item->detail), "'%.120s' on %s", p->state_dir,
-                    name_of_fs(&fs, text, sizeof(text)));
+                    csn_fs_name(fd, name));
     r = csn_try_write(p->state_dir);
     if (r < 0)
         advise(item, "",

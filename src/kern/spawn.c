@@ -42,8 +42,10 @@ static int late_error; /* in the child: of its own time namespace */
 /* clone() has no bit for a time namespace: the child makes it and steps in. */
 static int enter_new_time(void)
 {
-    if (syscall(SYS_unshare, CSN_CLONE_NEWTIME) < 0)
-        return -errno;
+    int r = csn_unshare(CSN_CLONE_NEWTIME);
+
+    if (r < 0)
+        return r;
     csn_auto(fd) int fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
     return fd < 0 || syscall(SYS_setns, fd, CSN_CLONE_NEWTIME) < 0 ? -errno : 0;
 }

@@ -221,6 +221,7 @@ shopt -s extglob
 both ./without_namespaces caisson arena -c a=good.py -c b=good.py x --artifacts none --report none.md --report none.html
 is 'no sandbox: status 3' "$status" 3
 is 'no sandbox: said once, with the cause' "$(grep -v '^\[' <<<"$err")" 'caisson: no sandbox could be made here: make namespaces: Operation not permitted
+  cause: kernel: Operation not permitted: the call unshare is refused: a system call filter (seccomp) is over this process, as in a container
   try: caisson doctor'
 like 'no sandbox: it is not said of the candidates' "$out" '*No winner: no sandbox could be made here*'
 for file in none.md none.html; do
@@ -240,6 +241,7 @@ like 'candidate without a sandbox: what to try' "$err" '*  try: caisson doctor'
 printf '```sh\ntrue\n```\n' >b.md
 both ./without_namespaces caisson blocks b.md
 is 'blocks without a sandbox' "$status $err" '1 caisson: no sandbox could be made here: make namespaces: Operation not permitted
+  cause: kernel: Operation not permitted: the call unshare is refused: a system call filter (seccomp) is over this process, as in a container
   try: caisson doctor'
 is 'blocks: callers who match on words find them' "$(./without_namespaces caisson blocks --json b.md 2>/dev/null | json 'd["error"]["message"]')" \
     'Failed to create Daytona sandbox: make namespaces: Operation not permitted'

@@ -169,5 +169,5 @@ class Prog(ctypes.Structure):
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.byref(Prog(len(code), ctypes.cast(text, ctypes.c_void_p))), 0, 0) == 0
 os.execvp("caisson", ["caisson", "run", "--", "true"])' 2>&1 </dev/null | head -n 1)" \
-    "caisson: make namespaces: No space left on device"
+    "caisson: make namespaces: a limit on namespaces is reached"
 plan

@@ -61,7 +61,7 @@ class Verbs:
         return self.expect(self.run("run", "--receipt", *self.options, "--", "sh", "-c", "echo $((6 * 7))"), "42\n")
 
     def candidate(self):
-        return self.expect(self.run("candidate", *self.options, "-q", "--objective", "a list", "good.py"), "# List")
+        return self.expect(self.run("candidate", *self.options, "--objective", "a list", "good.py"), "# List")
 
     def rlm(self):
         return self.expect(self.run("rlm", *self.options, "-q", "--llm-cmd", "cat reply", "what is it?"), "42")
