@@ -33,9 +33,9 @@ if [ "$(id -u)" -ne 0 ]; then
     like "no HOME" "$status $err" "125 caisson: *find a place for the state directory (set CAISSON_STATE)*"
     both env -u CAISSON_STATE -u XDG_STATE_HOME HOME=/nonexistent caisson run -q -- true
     like "a HOME that is not there" "$status $err" \
-        "125 caisson: *make the state directory '/nonexistent/.local/state/caisson' (CAISSON_STATE names another): Permission denied"
+        "125 caisson: *make the state directory '/nonexistent/.local/state/caisson' (CAISSON_STATE names another): Permission denied*"
     both env -u CAISSON_STATE -u XDG_STATE_HOME HOME=/ caisson run -q -- true
-    like "HOME=/" "$status $err" "125 *'//.local/state/caisson' (CAISSON_STATE names another): Permission denied"
+    like "HOME=/" "$status $err" "125 *'//.local/state/caisson' (CAISSON_STATE names another): Permission denied*"
 fi
 is "TMPDIR that is not there" "$(TMPDIR=/nonexistent caisson run -q -- echo hi 2>&1)" hi
 
