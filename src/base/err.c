@@ -37,8 +37,14 @@ const char *csn_error_name(int code)
 const char *csn_strerror(int e)
 {
     e = e < 0 ? -e : e;
-    return e == EUSERS ? "a limit on namespaces is reached"
-                       : strerror(e); /* as csn_clone() means it */
+    switch (e) {
+    case EUSERS: /* as csn_clone() means it */
+        return "a limit on namespaces is reached";
+    case ETOOMANYREFS: /* which musl has no words for */
+        return "too many descriptors are being passed at once (ulimit -n)";
+    default:
+        return strerror(e);
+    }
 }
 
 int csn_code_of_errno(int e)

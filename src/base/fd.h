@@ -57,6 +57,8 @@ struct msghdr;
 /* recvmsg() with close-on-exec, again after a signal. A peer that went without having read all we sent is told by one
  * ECONNRESET, before what it said last: that comes first here. -errno. */
 ssize_t csn_recvmsg(int sock, struct msghdr *msg, int flags);
+/* sendmsg() without SIGPIPE, again after a signal; waits up to 0.2 s where the user has too many descriptors under way. */
+ssize_t csn_sendmsg(int sock, const struct msghdr *msg, int flags);
 
 /* Receives one message. Returns its length (0: the peer is gone on a SEQPACKET socket) or -errno. Up to `max_fds`
  * descriptors are stored close-on-exec and become the caller's, *ret_n_fds says how many; surplus ones are closed.

@@ -1,5 +1,6 @@
 /* Descriptors in messages (SCM_RIGHTS); declared in fd.h. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -10,6 +11,8 @@
 /* The kernel's ceiling for one message. We make room for all of it when receiving, so that a peer who sends more than
  * we asked for is seen and its descriptors are closed. */
 #define SCM_MAX_FD 253
+
+enum { CROWD_WAITS = 200 };
 
 int csn_send_fds(int sock, const void *data, size_t len, const int *fds, size_t n_fds)
 {
@@ -33,11 +36,23 @@ int csn_send_fds(int sock, const void *data, size_t len, const int *fds, size_t 
         c->cmsg_len = (socklen_t) CMSG_LEN(sizeof(int) * n_fds);
         memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
     }
-    for (;;) {
-        ssize_t n = sendmsg(sock, &msg, MSG_NOSIGNAL);
+    ssize_t n = csn_sendmsg(sock, &msg, 0);
+    if (n < 0)
+        return (int) n;
+    return (size_t) n == len ? 0 : -EMSGSIZE;
+}
+
+/* ETOOMANYREFS counts the descriptors that all processes of a user have under way, against the limit of the one that sends:
+ * with a small limit and a busy machine that is a matter of milliseconds. */
+ssize_t csn_sendmsg(int sock, const struct msghdr *msg, int flags)
+{
+    for (int waits = 0;;) {
+        ssize_t n = sendmsg(sock, msg, MSG_NOSIGNAL | flags);
         if (n >= 0)
-            return (size_t) n == len ? 0 : -EMSGSIZE;
-        if (errno != EINTR)
+            return n;
+        if (errno == ETOOMANYREFS && waits++ < CROWD_WAITS)
+            (void) poll(NULL, 0, 1); /* others take theirs meanwhile */
+        else if (errno != EINTR)
             return -errno;
     }
 }

@@ -1,8 +1,11 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -135,4 +138,38 @@ TEST(what_doesn_t_fit_is_refused_and_nothing_leaks)
     CHECK_INT(csn_recv_fds(b, data, sizeof(data), got, 8, &n_fds), -EMSGSIZE);
     CHECK_INT(csn_test_count_fds(), before);
     CHECK_INT(csn_send_fds(a, "hi", 2, send, 9), -EINVAL);
+}
+
+static int taker;
+
+static void take_all(int signal)
+{
+    char data[8];
+    int fd;
+    size_t n;
+
+    (void) signal;
+    while (csn_recv_fds_flags(taker, data, sizeof(data), &fd, 1, &n, MSG_DONTWAIT) > 0)
+        if (n == 1)
+            csn_close(&fd);
+}
+
+/* Descriptors that nobody has taken yet count against the limit of whoever sends the next one. */
+TEST(a_crowd_of_descriptors_under_way_is_waited_for)
+{
+    const struct rlimit few = { 16, 16 };
+    const struct itimerval soon = { .it_value = { .tv_usec = 20000 } };
+    int pair[2], fd = dup(0), r = 0;
+
+    CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+    if (geteuid() == 0) /* root may have any number under way */
+        CHECK(setresuid(65534, 65534, 65534) == 0);
+    for (int i = 0; r == 0 && i < 100; i++)
+        r = csn_send_fds(pair[0], "x", 1, &fd, 1);
+    CHECK_INT(r, -ETOOMANYREFS);
+    taker = pair[1];
+    CHECK(signal(SIGALRM, take_all) != SIG_ERR);
+    CHECK_INT(setitimer(ITIMER_REAL, &soon, NULL), 0);
+    CHECK_INT(csn_send_fds(pair[0], "x", 1, &fd, 1), 0);
 }

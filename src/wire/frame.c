@@ -148,13 +148,10 @@ static int send_raw(int sock, struct iovec *iov, size_t n_iov, const int *fds, s
         msg.msg_control = &control;
         msg.msg_controllen = (__typeof__(msg.msg_controllen)) CMSG_SPACE(sizeof(int) * n_fds);
     }
-    do
-        n = sendmsg(sock, &msg, MSG_NOSIGNAL | flags);
-    while (n < 0 && errno == EINTR);
+    n = csn_sendmsg(sock, &msg, flags);
     if (n < 0)
-        return errno == ECONNRESET ? -EPIPE
-                                   : -errno; /* it left with unread frames: left all the same */
-    return 0;                                /* SEQPACKET: whole or not at all */
+        return n == -ECONNRESET ? -EPIPE : (int) n; /* it left with unread frames: left all the same */
+    return 0;                                       /* SEQPACKET: whole or not at all */
 }
 
 static int send_blob(int sock, csn_frame *head, const csn_out *out)
