@@ -61,13 +61,13 @@ static void check_cause(uint32_t flags, const char *want)
 TEST(thirty_sandboxes_without_a_network_namespace_name_one_cause)
 {
     filter(SYS_unshare, CSN_CLONE_NEWNET, SECCOMP_RET_ERRNO | ENOSPC);
-    check_cause(CSN_PLAN_EPHEMERAL, "make namespaces: No space left on device");
+    check_cause(CSN_PLAN_EPHEMERAL, "make namespaces: a limit on namespaces is reached");
 }
 
 TEST(and_so_do_thirty_that_stay)
 {
     filter(SYS_unshare, CSN_CLONE_NEWNET, SECCOMP_RET_ERRNO | ENOSPC);
-    check_cause(CSN_PLAN_DETACHED, "make namespaces: No space left on device");
+    check_cause(CSN_PLAN_DETACHED, "make namespaces: a limit on namespaces is reached");
 }
 
 TEST(a_mount_that_is_refused_is_the_cause)
@@ -108,11 +108,11 @@ static void enter_limited(const char *limit)
 TEST(a_limit_of_no_network_namespaces_is_named_thirty_times)
 {
     enter_limited("/proc/sys/user/max_net_namespaces");
-    check_cause(CSN_PLAN_EPHEMERAL, "make namespaces: No space left on device");
+    check_cause(CSN_PLAN_EPHEMERAL, "make namespaces: a limit on namespaces is reached");
 }
 
 TEST(a_limit_of_no_cgroup_namespaces_which_is_met_late_is_named_thirty_times)
 {
     enter_limited("/proc/sys/user/max_cgroup_namespaces");
-    check_cause(CSN_PLAN_EPHEMERAL, "make a cgroup namespace: No space left on device");
+    check_cause(CSN_PLAN_EPHEMERAL, "make a cgroup namespace: a limit on namespaces is reached");
 }
