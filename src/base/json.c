@@ -40,7 +40,7 @@ static bool too_deep(const char *data, size_t len)
     return false;
 }
 
-int csn_json_parse(const char *data, size_t len, csn_json **ret, char ret_where[160])
+static int parse(const char *data, size_t len, size_t flags, csn_json **ret, char ret_where[160])
 {
     json_error_t e;
     char unused[160];
@@ -53,13 +53,23 @@ int csn_json_parse(const char *data, size_t len, csn_json **ret, char ret_where[
         (void) snprintf(where, 160, "more than %d levels", MAX_DEPTH);
         return -EBADMSG;
     }
-    json_t *doc = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    json_t *doc = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | flags, &e);
     if (!doc) {
         (void) snprintf(where, 160, "line %d: %.140s", e.line, e.text);
         return json_error_code(&e) == json_error_out_of_memory ? -ENOMEM : -EBADMSG;
     }
     *ret = (csn_json *) (void *) doc;
     return 0;
+}
+
+int csn_json_parse(const char *data, size_t len, csn_json **ret, char ret_where[160])
+{
+    return parse(data, len, 0, ret, ret_where);
+}
+
+int csn_json_parse_with_nul(const char *data, size_t len, csn_json **ret)
+{
+    return parse(data, len, JSON_ALLOW_NUL, ret, NULL);
 }
 
 csn_json *csn_json_free(csn_json *doc)

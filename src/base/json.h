@@ -27,6 +27,8 @@ typedef enum csn_json_type {
  * Any value may be the top. 0, -EBADMSG, -ENOMEM. `ret_where` (may be NULL) gets a static-size description of the
  * mistake such as "line 3: ']' expected near ','". */
 int csn_json_parse(const char *data, size_t len, csn_json **ret, char ret_where[160]);
+/* The same, but a string value may hold \u0000: for what a program printed. csn_json_str_len() tells its length. */
+int csn_json_parse_with_nul(const char *data, size_t len, csn_json **ret);
 csn_json *csn_json_free(csn_json *doc); /* always NULL */
 void csn_json_auto(csn_json **doc);
 

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "base/sha256.h"
 #include "base/time.h"
 #include "base/utf8.h"
 #include "interp.h"
-#include "sha256.h"
 
 enum { PREVIEW = 65536, MAX_KEYS = 50 };
 

@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/sha256.h"
 #include "csn_test.h"
 #include "frame.h"
 #include "pyjson.h"
-#include "sha256.h"
 
 static const char *rendered(const char *text)
 {
