@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "wire/web.h"
 
 /* Padding would carry bytes of one process's stack to another. */
 #define PACKED_TO(type, size) _Static_assert(sizeof(type) == (size), #type " has padding")
@@ -33,6 +34,8 @@ PACKED_TO(csn_init_exited, 40);
 PACKED_TO(csn_file_entry, 32);
 PACKED_TO(csn_file_hit, 8);
 PACKED_TO(csn_file_done, 16);
+PACKED_TO(csn_web_ask, 32);
+PACKED_TO(csn_web_end, 24);
 
 enum {
     ALONE = 0,
@@ -80,6 +83,12 @@ static const struct rule {
     [CSN_FRAME_FILE_ENTRY] = { sizeof(csn_file_entry), CSN_SAID_BY_WORKER, 0, PACKED },
     [CSN_FRAME_FILE_MATCH] = { sizeof(csn_file_hit), CSN_SAID_BY_WORKER, 0, PACKED },
     [CSN_FRAME_FILE_DONE] = { sizeof(csn_file_done), CSN_SAID_BY_WORKER, 0, ALONE },
+
+    [CSN_FRAME_WEB_KEY] = { 0, CSN_SAID_TO_REMOTE, 0, PACKED },
+    [CSN_FRAME_WEB_ASK] = { sizeof(csn_web_ask), CSN_SAID_TO_REMOTE, 2, PACKED },
+    [CSN_FRAME_WEB_CANCEL] = { 0, CSN_SAID_TO_REMOTE, 0, ALONE },
+    [CSN_FRAME_WEB_LAST] = { 0, CSN_SAID_TO_REMOTE, 0, PACKED },
+    [CSN_FRAME_WEB_ANSWER] = { sizeof(csn_web_end), CSN_SAID_BY_REMOTE, 0, BLOB },
 };
 
 _Static_assert(sizeof(csn_box_state) >= sizeof(csn_process_state), "STATE's rule");

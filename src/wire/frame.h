@@ -16,7 +16,9 @@ enum { /* who says it: the kinds of frame a receiver is ready to hear */
        CSN_SAID_TO_CLIENT = 2,
        CSN_SAID_TO_INIT = 4,
        CSN_SAID_BY_INIT = 8,
-       CSN_SAID_BY_WORKER = 16
+       CSN_SAID_BY_WORKER = 16,
+       CSN_SAID_TO_REMOTE = 32,
+       CSN_SAID_BY_REMOTE = 64
 };
 
 typedef struct csn_out { /* all borrowed */

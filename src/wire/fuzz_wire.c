@@ -11,6 +11,7 @@
 #include "wire/frame.h"
 #include "wire/plan.h"
 #include "wire/spec.h"
+#include "wire/web.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -63,6 +64,43 @@ static void fuzz_spec(csn_unpack u)
     must(p.error == 0 && p.len == len && memcmp(again, bytes, len) == 0);
 }
 
+/* The fixed part first, as in a frame. */
+static void fuzz_web(csn_unpack u, char which)
+{
+    csn_pack p = { .data = again, .cap = sizeof(again) };
+    const char *bytes = u.data;
+    size_t len = u.len, from = 0;
+    csn_web_ask ask;
+    csn_web_end end;
+    csn_web_request request;
+    csn_web_answer answer;
+    csn_web_last last;
+    csn_web_key key;
+
+    if (which == 'q' && len >= sizeof(ask)) {
+        memcpy(&ask, bytes, sizeof(ask));
+        u.pos = from = sizeof(ask);
+        if (csn_web_request_unpack(&u, &ask, &request) < 0)
+            return;
+        csn_web_request_pack(&p, &request);
+    } else if (which == 'a' && len >= sizeof(end)) {
+        memcpy(&end, bytes, sizeof(end));
+        u.pos = from = sizeof(end);
+        if (csn_web_answer_unpack(&u, &end, &answer) < 0)
+            return;
+        csn_web_answer_pack(&p, &answer);
+    } else if (which == 'l') {
+        if (csn_web_last_unpack(&u, &last) < 0)
+            return;
+        csn_web_last_pack(&p, &last);
+    } else {
+        if (csn_web_key_unpack(&u, &key) < 0)
+            return;
+        csn_web_key_pack(&p, &key);
+    }
+    must(p.error == 0 && p.len == len - from && memcmp(again, bytes + from, p.len) == 0);
+}
+
 /* As a client reads a worker's answer. */
 static void fuzz_fields(csn_unpack u)
 {
@@ -113,6 +151,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 's':
         fuzz_spec(u);
+        break;
+    case 'q':
+    case 'a':
+    case 'l':
+    case 'k':
+        fuzz_web(u, (char) data[0]);
         break;
     case 'f':
         fuzz_frame(data + 1, size - 1);

@@ -2,11 +2,12 @@
 #ifndef CSN_WIRE_H
 #define CSN_WIRE_H
 
-/* Theory of operation. Three kinds of SEQPACKET socket carry these frames:
+/* Theory of operation. Four kinds of SEQPACKET socket carry these frames:
  *
  *   client ⇄ keeper    one connection per client; the creator's is inherited (fd 3), others connect to boxes/<id>/sock
  *   keeper ⇄ init      one socketpair, made before the sandbox exists
  *   client ⇄ worker    one socketpair per file verb; the client passes the far end through keeper and init
+ *   engine ⇄ remote    one socketpair per engine whose sandboxes are elsewhere: the helper speaks HTTP for it
  *
  * A frame is one csn_frame header and `len` body bytes, at most CSN_FRAME_MAX together, plus descriptors. A body that
  * does not fit travels in a sealed memfd, which is then the *last* descriptor (CSN_FRAME_MEMFD). All fields are native
@@ -51,6 +52,15 @@ typedef enum csn_frame_type {
     CSN_FRAME_TIMERS,    /* csn_timers → DONE */
     CSN_FRAME_CLOSE_STDIN, /* csn_process_ref: the keeper lets go of its write end */
     CSN_FRAME_RESIZE,      /* csn_resize → DONE */
+
+    /* engine → caisson-remote; the structs are in wire/web.h */
+    CSN_FRAME_WEB_KEY = 32, /* packed csn_web_key, first */
+    CSN_FRAME_WEB_ASK,      /* csn_web_ask + packed. fds: [source], [sink] */
+    CSN_FRAME_WEB_CANCEL,   /* `seq` names the request; no answer comes any more */
+    CSN_FRAME_WEB_LAST,     /* packed csn_web_last; `seq` names it */
+
+    /* caisson-remote → engine */
+    CSN_FRAME_WEB_ANSWER = 48, /* csn_web_end + packed */
 
     /* keeper → client */
     CSN_FRAME_READY = 64, /* csn_box_state: answer to PLAN */
