@@ -41,6 +41,31 @@ CSN_API int csn_file_get_fd(csn_sandbox *sandbox, const char *path, int to_fd, i
 CSN_API int csn_file_put_fd(csn_sandbox *sandbox, const char *path, int from_fd, uint32_t mode,
                             int64_t *ret_n, csn_error *err);
 
+/* Whole contents without blocking: in pieces, a turn of the loop each, so that others get theirs. */
+typedef struct csn_file_source {
+    size_t size;
+    const void *data; /* borrowed until `done` */
+    size_t len;
+    int is_fd; /* 1: everything that `fd` still gives instead of `data`; it is the library's to read until `done` */
+    int fd;
+    int in_place; /* 1: written where it is, not beside and renamed: for a file that nobody reads yet */
+} csn_file_source;
+typedef struct csn_file_sink {
+    size_t size;
+    int is_fd; /* 1: into `fd`; 0: into memory */
+    int fd;
+    size_t max_bytes; /* larger: CSN_E_TOO_LARGE. 0: 64 MiB in memory, no bound for a descriptor */
+} csn_file_sink;
+/* data: malloc()ed, NUL-terminated and yours; NULL for put, for a descriptor and on failure. n: how many bytes; on
+ * CSN_E_TOO_LARGE how many there are, -1: unknown. */
+typedef void (*csn_file_content_fn)(char *data, int64_t n, int result, const csn_error *err,
+                                    void *user);
+/* csn_file_cancel() with the same `user` stops both. */
+CSN_API int csn_file_put_start(csn_sandbox *sandbox, const char *path, const csn_file_source *from,
+                               uint32_t mode, csn_file_content_fn done, void *user, csn_error *err);
+CSN_API int csn_file_get_start(csn_sandbox *sandbox, const char *path, const csn_file_sink *to,
+                               csn_file_content_fn done, void *user, csn_error *err);
+
 typedef enum csn_file_kind {
     CSN_FILE_REGULAR = 1,
     CSN_FILE_DIRECTORY,

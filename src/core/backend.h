@@ -22,6 +22,7 @@ typedef struct csn_exec csn_exec;
 struct csn_backend {
     const struct csn_backend_ops *ops;
     csn_loop *loop; /* borrowed from the engine */
+    csn_list contents; /* of core/content.c: what it moves for this backend; set up by the engine */
 };
 
 /* One sandbox as its backend knows it; embedded likewise. Counted: handles and requests hold it. */
@@ -94,6 +95,21 @@ typedef struct csn_file_result {
     int fd; /* OPEN, CONNECT: taken by the callback, else -1 */
 } csn_file_result;
 
+/* Whole contents: into a file inside, or out of it. */
+typedef struct csn_put_call {
+    const char *path; /* copied by the call */
+    csn_file_source
+        from;      /* its data is borrowed until `done`; the descriptor until the call returns */
+    uint32_t mode; /* 0: as it is, or 0644 */
+    const void *owner; /* what csn_file_cancel() names it by */
+} csn_put_call;
+
+typedef struct csn_get_call {
+    const char *path; /* copied by the call */
+    csn_file_sink to; /* max_bytes 0: no bound. The descriptor is borrowed until the call returns */
+    const void *owner;
+} csn_get_call;
+
 typedef void csn_box_done_fn(csn_box *box, int result, const csn_error *err, void *user);
 typedef void csn_stat_done_fn(const csn_receipt *receipt, const csn_usage *usage, int result,
                               const csn_error *err, void *user);
@@ -102,6 +118,8 @@ typedef void csn_call_done_fn(const csn_file_result *ret, int result, const csn_
 
 typedef struct csn_backend_ops {
     const char *name;
+    bool
+        is_remote; /* no state directory, no keepers: images, volumes and the doctor are not for it */
     csn_backend *(*free)(csn_backend *backend); /* attached boxes are gone when it returns */
     const char *(*place)(csn_backend *backend); /* the state directory, a URL */
     int (*gc)(csn_backend *backend, uint32_t *ret_n_removed, csn_error *err);
@@ -151,7 +169,11 @@ typedef struct csn_backend_ops {
 
     int (*file)(csn_box *box, const csn_file_call *call, csn_call_done_fn *done, void *user,
                 csn_error *err);
-    void (*file_cancel)(csn_box *box, const void *owner);
+    int (*put)(csn_box *box, const csn_put_call *call, csn_file_content_fn done, void *user,
+               csn_error *err);
+    int (*get)(csn_box *box, const csn_get_call *call, csn_file_content_fn done, void *user,
+               csn_error *err);
+    void (*file_cancel)(csn_box *box, const void *owner); /* also of put and get */
 } csn_backend_ops;
 
 static inline csn_box *csn_box_ref(csn_box *box)
@@ -166,6 +188,15 @@ static inline csn_box *csn_box_unref(csn_box *box)
         box->ops->box_free(box);
     return NULL;
 }
+
+/* core/content.c: put and get for a backend whose `file` opens files and hands out descriptors. */
+int csn_content_put(csn_box *box, const csn_put_call *call, csn_file_content_fn done, void *user,
+                    csn_error *err);
+int csn_content_get(csn_box *box, const csn_get_call *call, csn_file_content_fn done, void *user,
+                    csn_error *err);
+/* Ends what it copies for `owner`, NULL: for all of the backend; `done` runs, with CSN_E_CANCELLED: later, but for all at
+ * once. */
+void csn_content_cancel(csn_backend *backend, const void *owner);
 
 /* local/local.c */
 int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,

@@ -60,6 +60,7 @@ int csn_engine_open(const csn_engine_options *opts, csn_engine **ret_engine, csn
         csn_engine_free(engine);
         return r;
     }
+    csn_list_init(&engine->backend->contents);
     *ret_engine = engine;
     return CSN_OK;
 }
@@ -74,8 +75,10 @@ csn_engine *csn_engine_free(csn_engine *engine)
 
         job->cancel(job);
     }
-    if (engine->backend)
+    if (engine->backend) {
+        csn_content_cancel(engine->backend, NULL);
         engine->backend = engine->backend->ops->free(engine->backend);
+    }
     engine->loop = csn_loop_free(engine->loop);
     if (engine->n_handles == 0)
         free(engine);

@@ -255,8 +255,10 @@ int csn_file_request_start(csn_sandbox *sandbox, const csn_file_request *request
 
 void csn_file_cancel(csn_sandbox *sandbox, const void *user)
 {
-    if (csn_sandbox_check(sandbox, NULL) >= 0)
-        sandbox->box->ops->file_cancel(sandbox->box, user);
+    if (csn_sandbox_check(sandbox, NULL) < 0)
+        return;
+    sandbox->box->ops->file_cancel(sandbox->box, user);
+    csn_content_cancel(sandbox->engine->backend, user);
 }
 
 int csn_file_open_start(csn_sandbox *sandbox, const char *path, int flags, uint32_t mode,

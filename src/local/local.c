@@ -253,6 +253,8 @@ static const csn_backend_ops ops = {
     .exec_read_log = csn_local_exec_read_log,
     .exec_wait = csn_local_exec_wait,
     .file = csn_local_file,
+    .put = csn_content_put,
+    .get = csn_content_get,
     .file_cancel = csn_local_file_cancel,
 };
 

@@ -178,7 +178,7 @@ static int get_wish(const csn_json *v, csn_wish *wish)
 
     if (r < 0 || csn_json_get_int(v, "version", 0) != 1 || !csn_is_hex(id, 32))
         return -EBADMSG;
-    memcpy(wish->id, id, sizeof(wish->id));
+    memcpy(wish->id, id, CSN_ID_SIZE);
     for (size_t i = 0; i < CSN_COUNT(strings); i++) {
         char *text = csn_strdup(csn_json_get_str(v, strings[i].key, ""));
         if (!text)

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "core/libexec.h"
 #include "local/local.h"
 
 static const char *const parts[] = { "boxes", "names", "ids", "images", "layers", "volumes" };
@@ -194,63 +195,7 @@ int csn_state_blame(const csn_local *local, int r, csn_error *err)
     return r;
 }
 
-static int look_for_keeper(const char *dir)
-{
-    csn_auto(buf) csn_buf path = CSN_BUF_INIT;
-
-    if (csn_buf_printf(&path, "%s/caisson-keeper", dir) < 0)
-        return -ENOMEM;
-    return access(path.data, X_OK) < 0 ? -errno : 0;
-}
-
-static bool has_keeper(const char *dir)
-{
-    return look_for_keeper(dir) == 0;
-}
-
-/* Beside the running program: the build tree, or …/bin with …/libexec/caisson next to it. */
-static bool beside_program(csn_buf *out)
-{
-    char exe[4096];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-
-    if (n <= 0)
-        return false;
-    exe[n] = '\0';
-    char *slash = strrchr(exe, '/');
-    if (!slash)
-        return false;
-    *slash = '\0';
-    csn_buf_clear(out);
-    if (csn_buf_puts(out, exe) == 0 && has_keeper(out->data))
-        return true;
-    csn_buf_clear(out);
-    return csn_buf_printf(out, "%s/../libexec/caisson", exe) == 0 && has_keeper(out->data);
-}
-
 int csn_state_find_libexec(const char *wished, char **ret_dir, csn_error *err)
 {
-    csn_auto(buf) csn_buf dir = CSN_BUF_INIT;
-    const char *env = secure_getenv("CAISSON_LIBEXEC");
-
-    if (wished || (env && env[0]))
-        csn_buf_puts(&dir, wished ? wished : env);
-    else if (!beside_program(&dir)) {
-        csn_buf_clear(&dir);
-        csn_buf_puts(&dir, CSN_LIBEXECDIR);
-    }
-    if (dir.error < 0)
-        return csn_fail(err, CSN_E_NO_MEMORY, "look for caisson-keeper");
-    int r = look_for_keeper(dir.data);
-    if (r == -EACCES) /* it may well be there */
-        return csn_fail(err, CSN_E_UNSUPPORTED,
-                        "uid %u can't reach or execute 'caisson-keeper' in '%s' (Permission "
-                        "denied): install it where it can, or set CAISSON_LIBEXEC",
-                        (unsigned) geteuid(), dir.data);
-    if (r < 0)
-        return csn_fail(err, CSN_E_UNSUPPORTED,
-                        "no caisson-keeper in '%s' (%s): install it or set CAISSON_LIBEXEC",
-                        dir.data, csn_strerror(r));
-    *ret_dir = csn_buf_take(&dir, NULL);
-    return *ret_dir ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "look for caisson-keeper");
+    return csn_libexec_find(wished, "caisson-keeper", ret_dir, err);
 }

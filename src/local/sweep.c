@@ -134,7 +134,7 @@ static int sweep_locked(csn_local *local, csn_place *place, const char *id, int 
     (void) sweep_noted(id, dir_fd);
     r = csn_record_read(dir_fd, &wish, &why);
     if (r == CSN_E_NOT_FOUND)
-        memcpy(wish.id, id, sizeof(wish.id));
+        memcpy(wish.id, id, CSN_ID_SIZE);
     else if (r < 0 || (wish.phase == CSN_PHASE_KEPT && !wish.is_ephemeral && !is_expired(&wish)))
         return 0;
     wish.is_ephemeral = is_in_run; /* also of a box whose record was never written */
