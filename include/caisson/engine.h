@@ -60,7 +60,22 @@ typedef struct csn_engine_options {
     uint32_t n_spare; /* keepers kept ready for the next create; 0: after two creates alike, one whole sandbox of that kind */
     int is_for_one;   /* one create follows soon, no other: its keeper starts while the engine opens */
     int is_guest; /* no state directory, no sandboxes of its own: only those lent to it, see csn_sandbox_borrow() */
+    /* Sandboxes of a service elsewhere that speaks the API of `caisson serve`, instead of this machine's. All copied. Asking
+     * begins with the first verb: a wrong key shows there. What the service has no verb for answers CSN_E_UNSUPPORTED. */
+    const char *remote_url; /* "https://host/api"; NULL: this machine */
+    /* A secret: never shown, and sent to that host alone, and to where it says its sandboxes are if nobody can listen on
+     * the way (TLS, or this machine). */
+    const char *remote_key;
+    const char *remote_token;        /* instead of a key, with remote_organization */
+    const char *remote_organization; /* NULL: the key's own */
+    const char *remote_target;       /* region; NULL: the service's choice */
 } csn_engine_options;
+
+/* Whether this installation can speak to services elsewhere. CSN_E_UNSUPPORTED: what is missing. `libexec_dir` as in the
+ * options, NULL most often. */
+CSN_API int csn_engine_remote_check(const char *libexec_dir, csn_error *err);
+/* 1: its sandboxes are elsewhere. */
+CSN_API int csn_engine_is_remote(const csn_engine *engine);
 
 /* Opens the engine: makes the state directory if needed, checks its owner and mode, and sweeps what a killed keeper
  * left behind. `opts` may be NULL. Errors: CSN_E_INVALID, CSN_E_DENIED, CSN_E_UNSUPPORTED, CSN_E_SYSTEM. */
@@ -82,8 +97,8 @@ CSN_API void csn_engine_interrupt(csn_engine *engine);
 /* For those who dispatch themselves: 1 if an interrupt waited for a verb to end; it is taken by that, else 0. */
 CSN_API int csn_engine_take_interrupt(csn_engine *engine);
 
-CSN_API const char *
-csn_engine_state_dir(csn_engine *engine); /* borrowed, lives as long as the engine */
+/* Borrowed, lives as long as the engine. Of a remote one: its URL. */
+CSN_API const char *csn_engine_state_dir(csn_engine *engine);
 
 /* Sweeps left-overs of killed keepers and clients. *ret_n_removed (may be NULL): objects removed. */
 CSN_API int csn_engine_gc(csn_engine *engine, uint32_t *ret_n_removed, csn_error *err);

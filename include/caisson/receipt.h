@@ -30,7 +30,10 @@ typedef enum csn_rung { /* what enforces the limits, strongest first */
                         CSN_RUNG_NONE = 0,
                         CSN_RUNG_CGROUP2,
                         CSN_RUNG_CGROUP1, /* v1 and hybrid hosts */
-                        CSN_RUNG_WATCH    /* rlimits and the keeper's sampling */
+                        CSN_RUNG_WATCH,   /* rlimits and the keeper's sampling */
+                        /* A service elsewhere does, and does not tell how: counters and limits that read -1 are not
+                         * known, walls neither; wall_us is the round trip. */
+                        CSN_RUNG_REMOTE
 } csn_rung;
 
 typedef enum csn_disk_rung {

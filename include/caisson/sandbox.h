@@ -123,7 +123,8 @@ typedef struct csn_sandbox_info {
     int init_pid;
 } csn_sandbox_info;
 
-CSN_API const char *csn_sandbox_id(const csn_sandbox *sandbox); /* 32 hex digits */
+/* 32 hex digits; of a service elsewhere its own kind of id, at most 64 characters. */
+CSN_API const char *csn_sandbox_id(const csn_sandbox *sandbox);
 CSN_API int csn_sandbox_inspect(csn_sandbox *sandbox, csn_sandbox_info *ret_info, csn_error *err);
 typedef void (*csn_sandbox_list_fn)(const csn_sandbox_info *info, void *user);
 CSN_API int csn_sandbox_list(csn_engine *engine, csn_sandbox_list_fn fn, void *user,

@@ -1,4 +1,4 @@
-/* Where sandboxes live: one table of functions, filled by local/ (this machine) and, later, by a remote service.
+/* Where sandboxes live: one table of functions, filled by local/ (this machine) and by daytona/ (a service elsewhere).
  *
  * Theory of operation. Core checks arguments, composes, collects and counts; a backend does. Whatever may take time is a
  * started request: the call returns CSN_OK once it is under way and `done` runs exactly once, later, from the engine's
@@ -198,6 +198,9 @@ int csn_content_get(csn_box *box, const csn_get_call *call, csn_file_content_fn 
  * once. */
 void csn_content_cancel(csn_backend *backend, const void *owner);
 
+/* daytona/backend.c */
+int csn_daytona_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
+                     csn_error *err);
 /* local/local.c */
 int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
                    csn_error *err);

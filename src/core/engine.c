@@ -52,6 +52,8 @@ int csn_engine_open(const csn_engine_options *opts, csn_engine **ret_engine, csn
     r = csn_loop_new(&engine->loop);
     if (r < 0)
         r = csn_fail_sys(err, r, "open the engine: make its loop");
+    else if (o.remote_url)
+        r = csn_daytona_open(engine->loop, &o, &engine->backend, err);
     else if (o.is_guest)
         r = csn_guest_open(engine->loop, &engine->backend, err);
     else
@@ -187,6 +189,22 @@ void csn_waiter_finish(csn_waiter *w, int result, const csn_error *err)
 void csn_waiter_done(int result, const csn_error *err, void *user)
 {
     csn_waiter_finish(user, result, err);
+}
+
+int csn_engine_is_remote(const csn_engine *engine)
+{
+    return engine && engine->backend && engine->backend->ops->is_remote;
+}
+
+/* Images and volumes live in a state directory of this machine. */
+int csn_engine_check_local(csn_engine *engine, csn_error *err)
+{
+    int r = csn_engine_check_handle(engine, err);
+
+    if (r >= 0 && engine->backend->ops->is_remote)
+        r = csn_fail(err, CSN_E_UNSUPPORTED,
+                     "the remote backend can't manage images and volumes yet");
+    return r;
 }
 
 const char *csn_engine_state_dir(csn_engine *engine)

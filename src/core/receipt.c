@@ -19,10 +19,8 @@ static const char *const ending_names[] = {
 };
 
 static const char *const rung_names[] = {
-    [CSN_RUNG_NONE] = "none",
-    [CSN_RUNG_CGROUP2] = "cgroup v2",
-    [CSN_RUNG_CGROUP1] = "cgroup v1",
-    [CSN_RUNG_WATCH] = "watch",
+    [CSN_RUNG_NONE] = "none",   [CSN_RUNG_CGROUP2] = "cgroup v2", [CSN_RUNG_CGROUP1] = "cgroup v1",
+    [CSN_RUNG_WATCH] = "watch", [CSN_RUNG_REMOTE] = "remote",
 };
 
 static const char *const disk_rung_names[] = {
@@ -182,7 +180,8 @@ size_t csn_receipt_text(const csn_receipt *receipt, char *buf, size_t buf_size)
         csn_buf_printf(&out, " · %.4g of %.4g cores (the job's limit)",
                        (double) receipt->cpu_limit_milli / 1e3,
                        (double) receipt->cpu_asked_milli / 1e3);
-    put_walls(&out, receipt);
+    if (receipt->rung != CSN_RUNG_REMOTE)
+        put_walls(&out, receipt);
     if (receipt->rung != CSN_RUNG_NONE)
         csn_buf_printf(&out, " · %s", NAME_OF(rung_names, receipt->rung));
     return give(&out, buf, buf_size);
@@ -198,8 +197,8 @@ static void put_names(csn_jw *w, const char *key, uint32_t bits, bool is_walls)
     csn_jw_end_array(w);
 }
 
-/* "none" is null: JSON has a word for it. */
-static void put_limit(csn_jw *w, const char *key, int64_t value)
+/* "none" and "not known" are null: JSON has a word for it. */
+static void put_number(csn_jw *w, const char *key, int64_t value)
 {
     csn_jw_key(w, key);
     if (value < 0)
@@ -212,14 +211,14 @@ static void put_limits(csn_jw *w, const csn_receipt *r)
 {
     csn_jw_key(w, "limits");
     csn_jw_begin_object(w);
-    put_limit(w, "memory_bytes", r->memory_limit_bytes);
-    put_limit(w, "cpu_milli", r->cpu_limit_milli);
+    put_number(w, "memory_bytes", r->memory_limit_bytes);
+    put_number(w, "cpu_milli", r->cpu_limit_milli);
     if (r->cpu_asked_milli > 0)
         csn_jw_kint(w, "cpu_asked_milli", r->cpu_asked_milli);
-    put_limit(w, "pids", r->pids_limit);
-    put_limit(w, "disk_bytes", r->disk_limit_bytes);
-    put_limit(w, "timeout_ms", r->timeout_ms);
-    put_limit(w, "output_bytes", r->output_limit_bytes);
+    put_number(w, "pids", r->pids_limit);
+    put_number(w, "disk_bytes", r->disk_limit_bytes);
+    put_number(w, "timeout_ms", r->timeout_ms);
+    put_number(w, "output_bytes", r->output_limit_bytes);
     csn_jw_kstr(w, "rung", NAME_OF(rung_names, r->rung));
     csn_jw_kstr(w, "cpu_rung", NAME_OF(cpu_rung_names, r->cpu_rung));
     csn_jw_kstr(w, "disk_rung", NAME_OF(disk_rung_names, r->disk_rung));
@@ -227,6 +226,16 @@ static void put_limits(csn_jw *w, const csn_receipt *r)
     if (r->outer_limit > 0)
         csn_jw_kint(w, r->ended == CSN_ENDED_OOM ? "job_memory_bytes" : "job_pids", r->outer_limit);
     csn_jw_end_object(w);
+}
+
+/* Nothing that keeps a sandbox from starting. */
+static void put_second_walls(csn_jw *w, const csn_receipt *r)
+{
+    csn_jw_key(w, "second_walls_missing");
+    csn_jw_begin_array(w);
+    if (lacks_scopes(r))
+        csn_jw_str(w, "landlock-scopes");
+    csn_jw_end_array(w);
 }
 
 size_t csn_receipt_json(const csn_receipt *receipt, char *buf, size_t buf_size)
@@ -247,21 +256,23 @@ size_t csn_receipt_json(const csn_receipt *receipt, char *buf, size_t buf_size)
     else
         csn_jw_null(&w);
     csn_jw_kint(&w, "wall_us", receipt->wall_us);
-    csn_jw_kint(&w, "user_us", receipt->user_us);
-    csn_jw_kint(&w, "sys_us", receipt->sys_us);
-    csn_jw_kint(&w, "peak_memory_bytes", receipt->peak_memory_bytes);
-    csn_jw_kint(&w, "bytes_written", receipt->bytes_written);
-    csn_jw_kint(&w, "n_processes", receipt->n_processes);
+    put_number(&w, "user_us", receipt->user_us);
+    put_number(&w, "sys_us", receipt->sys_us);
+    put_number(&w, "peak_memory_bytes", receipt->peak_memory_bytes);
+    put_number(&w, "bytes_written", receipt->bytes_written);
+    put_number(&w, "n_processes", receipt->n_processes);
     csn_jw_kint(&w, "stdout_bytes", receipt->stdout_bytes);
     csn_jw_kint(&w, "stderr_bytes", receipt->stderr_bytes);
     csn_jw_kbool(&w, "is_output_cut", receipt->is_output_cut);
-    put_names(&w, "walls", receipt->walls, true);
-    put_names(&w, "walls_missing", receipt->walls_missing, true);
-    csn_jw_key(&w, "second_walls_missing"); /* nothing that keeps a sandbox from starting */
-    csn_jw_begin_array(&w);
-    if (lacks_scopes(receipt))
-        csn_jw_str(&w, "landlock-scopes");
-    csn_jw_end_array(&w);
+    if (receipt->rung == CSN_RUNG_REMOTE) {
+        csn_jw_kstr(&w, "walls", NULL);
+        csn_jw_kstr(&w, "walls_missing", NULL);
+        csn_jw_kstr(&w, "second_walls_missing", NULL);
+    } else {
+        put_names(&w, "walls", receipt->walls, true);
+        put_names(&w, "walls_missing", receipt->walls_missing, true);
+        put_second_walls(&w, receipt);
+    }
     put_limits(&w, receipt);
     csn_jw_kbool(&w, "shares_host_uid", receipt->shares_host_uid);
     csn_jw_end_object(&w);

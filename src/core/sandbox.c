@@ -193,7 +193,7 @@ int csn_sandbox_borrow(csn_engine *engine, const char *id, const csn_sandbox_opt
 
     if (r < 0 || (r = csn_wish_read(opts, &wish, err)) < 0)
         return r;
-    if (!id || csn_str_copy(wish.id, sizeof(wish.id), csn_str_of(id)) < 0)
+    if (!id || csn_str_copy(wish.id, CSN_ID_SIZE, csn_str_of(id)) < 0)
         return csn_fail(err, CSN_E_INVALID, "borrow a sandbox: its id has at most %d characters",
                         CSN_ID_SIZE - 1);
     r = engine->backend->ops->borrow(engine->backend, &wish, fd, &box, err);

@@ -10,7 +10,8 @@
 
 #include "base/auto.h"
 
-enum { CSN_ID_SIZE = 33 };
+enum { CSN_ID_SIZE = 33 };     /* of this machine's ids: hex digits */
+enum { CSN_ANY_ID_SIZE = 65 }; /* of a service's: its choice */
 
 typedef enum csn_phase {
     CSN_PHASE_CREATING, /* swept when nobody works on it */
@@ -21,7 +22,7 @@ typedef enum csn_phase {
 
 /* Zero is empty; every pointer is owned. Limits are resolved: > 0, or < 0 for none. */
 typedef struct csn_wish {
-    char id[CSN_ID_SIZE];
+    char id[CSN_ANY_ID_SIZE];
     csn_phase phase;
     char *name; /* "" when it has none */
     char *image, *user, *cwd;

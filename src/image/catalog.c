@@ -74,7 +74,7 @@ int csn_image_list(csn_engine *engine, csn_image_fn fn, void *user, csn_error *e
     csn_auto(names) csn_names names = CSN_NAMES_INIT;
     int r, state_fd;
 
-    r = csn_engine_check_handle(engine, err);
+    r = csn_engine_check_local(engine, err);
     if (r < 0)
         return r;
     if (!fn)
@@ -95,7 +95,7 @@ int csn_image_list(csn_engine *engine, csn_image_fn fn, void *user, csn_error *e
 int csn_image_inspect(csn_engine *engine, const char *name, csn_image_fn fn, void *user,
                       csn_error *err)
 {
-    int r = csn_engine_check_handle(engine, err);
+    int r = csn_engine_check_local(engine, err);
 
     if (r < 0)
         return r;
@@ -171,7 +171,7 @@ int csn_image_remove(csn_engine *engine, const char *name, csn_error *err)
     csn_auto(image_record) csn_image_record rec = CSN_IMAGE_RECORD_INIT;
     int r, state_fd;
 
-    r = csn_engine_check_handle(engine, err);
+    r = csn_engine_check_local(engine, err);
     if (r < 0)
         return r;
     if (!name || csn_streq(name, "host"))

@@ -199,7 +199,7 @@ int csn_image_build_debian(csn_engine *engine, const char *name, const char *con
     build_args args = { .name = name, .packages = packages };
     int r;
 
-    r = csn_engine_check_handle(engine, err);
+    r = csn_engine_check_local(engine, err);
     if (r == CSN_OK)
         r = check_packages(packages, &args.n_packages, err);
     if (r < 0)

@@ -9,8 +9,9 @@
 #include "base/list.h"
 #include "base/loop.h"
 
-/* CSN_OK, or CSN_E_INVALID for NULL and for a handle carried over a fork. */
-int csn_engine_check_handle(csn_engine *engine, csn_error *err);
+/* CSN_OK, CSN_E_INVALID for NULL and for a handle carried over a fork, CSN_E_UNSUPPORTED for one without a state
+ * directory. */
+int csn_engine_check_local(csn_engine *engine, csn_error *err);
 
 int csn_engine_state_fd(csn_engine *engine);   /* O_DIRECTORY descriptor, borrowed */
 csn_loop *csn_engine_loop(csn_engine *engine); /* borrowed */

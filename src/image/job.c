@@ -77,7 +77,7 @@ int csn_image_job_new(csn_engine *engine, const char *name, csn_done_fn done, vo
     csn_image_job *job;
     int r;
 
-    r = csn_engine_check_handle(engine, err);
+    r = csn_engine_check_local(engine, err);
     if (r == CSN_OK && !done)
         r = csn_fail(err, CSN_E_INVALID, "import an image: no callback was given");
     if (r == CSN_OK)

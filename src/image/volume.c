@@ -102,7 +102,7 @@ int csn_volume_create(csn_engine *engine, const char *name, csn_error *err)
     csn_owner owner;
     int r, state_fd;
 
-    r = csn_engine_check_handle(engine, err);
+    r = csn_engine_check_local(engine, err);
     if (r == CSN_OK)
         r = check_name(name, err);
     if (r < 0)
@@ -147,7 +147,7 @@ int csn_volume_list(csn_engine *engine, csn_volume_fn fn, void *user, csn_error 
     csn_auto(names) csn_names names = CSN_NAMES_INIT;
     int r, state_fd;
 
-    r = csn_engine_check_handle(engine, err);
+    r = csn_engine_check_local(engine, err);
     if (r < 0)
         return r;
     if (!fn)
@@ -191,7 +191,7 @@ int csn_volume_inspect(csn_engine *engine, const char *name, csn_volume_fn fn, v
     csn_volume_info info;
     int r, state_fd;
 
-    r = csn_engine_check_handle(engine, err);
+    r = csn_engine_check_local(engine, err);
     if (r == CSN_OK)
         r = check_name(name, err);
     if (r < 0)
@@ -249,7 +249,7 @@ int csn_volume_remove(csn_engine *engine, const char *name, csn_error *err)
     csn_volume_info info = { .n_users = 0 };
     int r, state_fd;
 
-    r = csn_engine_check_handle(engine, err);
+    r = csn_engine_check_local(engine, err);
     if (r == CSN_OK)
         r = check_name(name, err);
     if (r < 0)

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One call of the service's API: a request, sent again where that is safe, and its answer or the reason why there is none. */
+#ifndef CSN_DAYTONA_CALL_H
+#define CSN_DAYTONA_CALL_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "daytona.h"
+
+typedef struct csn_api_call csn_api_call;
+
+/* Once, from the loop. result: CSN_OK for a 2xx answer; else *err says what is wrong, and `answer` (may be NULL) what came. */
+typedef void csn_api_call_done(const csn_web_answer *answer, int result, const csn_error *err,
+                               void *user);
+
+/* All borrowed until the call returns. */
+typedef struct csn_api_call_spec {
+    const char *what; /* for messages: "create a sandbox"; a literal */
+    const char *method;
+    const char *url;
+    const char *content_type; /* NULL: no body */
+    const char *body, *tail;  /* around the source */
+    size_t body_len, tail_len;
+    int source_fd; /* -1: none */
+    int64_t source_bytes;
+    int sink_fd; /* -1: the body comes with the answer, at most CSN_WEB_BODY_MAX bytes */
+    int64_t max_bytes;
+    int64_t deadline_ns; /* of all tries */
+    bool is_without_key;
+    bool must_finish; /* CSN_WEB_FINISH */
+} csn_api_call_spec;
+
+#define CSN_API_CALL_SPEC(...) \
+    { \
+        .source_fd = -1, .sink_fd = -1, __VA_ARGS__ \
+    }
+
+/* NULL: *err says why. */
+csn_api_call *csn_api_call_start(csn_daytona *d, const csn_api_call_spec *spec,
+                                 csn_api_call_done *done, void *user, csn_error *err);
+void csn_api_call_cancel(csn_api_call *call); /* `done` does not run; NULL is fine */
+void csn_api_calls_end(
+    csn_daytona
+        *d); /* those that pause between two tries: CSN_E_CANCELLED; the link ends the others */
+
+/* The class of a status, for a message's code: 404 CSN_E_NOT_FOUND, … */
+int csn_code_of_status(int status);
+
+#endif

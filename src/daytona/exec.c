@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands by process/execute: one request, answered when the command has ended, both streams in one text. So a command counts
+ * as started when it has ended: its output, its end and the word that it ran come in a row. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "answer.h"
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "base/utf8.h"
+#include "call.h"
+
+enum { ANSWER_MAX = 64 << 20 };
+
+typedef struct daytona_exec {
+    csn_exec base;
+    csn_api_call *call; /* NULL: answered */
+    int sink;
+    int64_t began_ns, timeout_ms;
+    bool is_busy, is_dropped; /* dropped from inside a callback */
+} daytona_exec;
+
+static void free_exec(daytona_exec *e)
+{
+    csn_close(&e->sink);
+    csn_box_unref(e->base.box);
+    free(e);
+}
+
+csn_exec *csn_daytona_exec_free(csn_exec *exec)
+{
+    daytona_exec *e = csn_container_of(exec, daytona_exec, base);
+
+    csn_api_call_cancel(e->call); /* the service ends a command whose asker has gone */
+    e->call = NULL;
+    e->is_dropped = true;
+    if (!e->is_busy)
+        free_exec(e);
+    return NULL;
+}
+
+/* ---- the command line ---- */
+
+/* Single quotes hold everything but themselves. Bytes that are no UTF-8 can't be in JSON: bash and zsh make them of escapes. */
+static void put_word(csn_buf *out, const char *word)
+{
+    bool is_text = csn_utf8_valid(word, strlen(word));
+
+    csn_buf_puts(out, is_text ? "'" : "$'");
+    for (; *word; word++) {
+        if (is_text && *word == '\'')
+            csn_buf_puts(out, "'\\''");
+        else if (is_text)
+            csn_buf_putc(out, *word);
+        else if (*word == '\'' || *word == '\\' || (unsigned char) *word < ' ' ||
+                 (unsigned char) *word >= 0x7f)
+            csn_buf_printf(out, "\\x%02x", (unsigned) (unsigned char) *word);
+        else
+            csn_buf_putc(out, *word);
+    }
+    csn_buf_putc(out, '\'');
+}
+
+/* The shell reads the command from its own stdin, so the command must not. What the shell itself has to say ("Killed") is not
+ * the command's output: it goes nowhere. */
+int csn_shell_command(csn_buf *out, const char *const *argv)
+{
+    csn_buf_puts(out, "exec 3>&2 2>/dev/null;");
+    for (; *argv; argv++) {
+        csn_buf_putc(out, ' ');
+        put_word(out, *argv);
+    }
+    csn_buf_puts(out, " </dev/null 2>&3 3>&-");
+    return out->error;
+}
+
+static int put_env(csn_jw *w, char *const *env, csn_error *err)
+{
+    csn_jw_key(w, "envs");
+    csn_jw_begin_object(w);
+    for (; env && *env; env++) {
+        const char *eq = strchr(*env, '=');
+        csn_auto(mem) char *key = eq ? csn_strndup(*env, (size_t) (eq - *env)) : NULL;
+
+        if (!key)
+            return csn_fail(err, CSN_E_NO_MEMORY, "run a command");
+        if (!csn_utf8_valid(*env, strlen(*env)))
+            return csn_fail(err, CSN_E_UNSUPPORTED,
+                            "the remote backend can't pass on '%.64s': its value is no UTF-8", key);
+        csn_jw_kstr(w, key, eq + 1);
+    }
+    csn_jw_end_object(w);
+    return CSN_OK;
+}
+
+static int write_command(csn_buf *out, const csn_exec_spec *spec, csn_error *err)
+{
+    const char *shell[] = { "/bin/sh", "-c", spec->argv[0], NULL };
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+    csn_jw w = CSN_JW_INIT(out, false);
+    int r;
+
+    if (csn_shell_command(&line, spec->is_shell ? shell : spec->argv) < 0)
+        return csn_fail_sys(err, line.error, "run a command");
+    csn_jw_begin_object(&w);
+    csn_jw_key(&w, "command");
+    csn_jw_string(&w, line.data, line.len);
+    csn_jw_kstr(&w, "cwd", spec->cwd);
+    r = put_env(&w, spec->env, err);
+    if (r < 0)
+        return r;
+    if (spec->timeout_ms > 0)
+        csn_jw_kint(&w, "timeout", (spec->timeout_ms + 999) / 1000);
+    csn_jw_end_object(&w);
+    return out->error < 0 ? csn_fail_sys(err, out->error, "run a command") : CSN_OK;
+}
+
+/* ---- the answer ---- */
+
+/* Read whole, not mapped: the helper holds the file, too, and could cut it under us. */
+static int read_answer(const daytona_exec *e, int64_t n_bytes, csn_buf *out, csn_error *err)
+{
+    if (n_bytes < 0 || n_bytes > ANSWER_MAX || csn_buf_reserve(out, (size_t) n_bytes) < 0)
+        return csn_fail(err, CSN_E_NO_MEMORY, "read a command's output");
+    while ((int64_t) out->len < n_bytes) {
+        ssize_t n =
+            pread(e->sink, out->data + out->len, (size_t) n_bytes - out->len, (off_t) out->len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return csn_fail(err, CSN_E_PROTOCOL,
+                            "read a command's output: it is shorter than told");
+        csn_buf_grew(out, (size_t) n);
+    }
+    return CSN_OK;
+}
+
+/* started, output, ended: any of them may drop the command. */
+static void tell(daytona_exec *e, const char *output, size_t len)
+{
+    e->base.is_started = true;
+    e->base.id = ++csn_daytona_box_of(e->base.box)->n_execs;
+    e->is_busy = true;
+    e->base.events->started(&e->base, CSN_OK, NULL);
+    if (!e->is_dropped && len > 0)
+        (void) e->base.events->output(&e->base, CSN_STDOUT, output, len);
+    if (!e->is_dropped) {
+        e->base.is_ended = true;
+        e->base.events->ended(&e->base);
+    }
+    e->is_busy = false;
+    if (e->is_dropped)
+        free_exec(e);
+}
+
+static void tell_failure(daytona_exec *e, int result, const csn_error *err)
+{
+    e->is_busy = true;
+    e->base.events->started(&e->base, result, err); /* drops it */
+    e->is_busy = false;
+    if (e->is_dropped)
+        free_exec(e);
+}
+
+static int fail_start(const csn_exec_answer *answer, const char *secret, csn_error *err)
+{
+    char words[CSN_WORDS_SIZE];
+
+    csn_words_of(answer->output, answer->output_len, secret, words);
+    return csn_fail(err, CSN_E_SYSTEM, "the service could not run the command%s%s",
+                    words[0] ? ": " : "", words);
+}
+
+static void on_executed(const csn_web_answer *a, int result, const csn_error *err, void *user)
+{
+    daytona_exec *e = user;
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT_MAX(ANSWER_MAX);
+    csn_auto(json) csn_json *doc = NULL;
+    csn_receipt *receipt = &e->base.receipt;
+    csn_exec_answer answer = { 0 };
+    csn_error own = { 0 };
+
+    e->call = NULL;
+    csn_daytona_facts(receipt);
+    receipt->wall_us = (csn_now_ns() - e->began_ns) / 1000;
+    receipt->timeout_ms = e->timeout_ms;
+    if (result < 0 && a && a->end.failure == CSN_WEB_OK && a->end.status == 408) {
+        receipt->ended = CSN_ENDED_TIMEOUT;
+        tell(e, "", 0);
+        return;
+    }
+    if (result < 0) {
+        tell_failure(e, result, err);
+        return;
+    }
+    result = read_answer(e, a->end.n_bytes, &text, &own);
+    if (result >= 0)
+        result = csn_exec_answer_parse(text.data, text.len, &doc, &answer, &own);
+    csn_buf_free(&text);
+    if (result >= 0 && answer.exit_code < 0)
+        result = fail_start(&answer, csn_daytona_of(e->base.box->backend)->secret, &own);
+    if (result < 0) {
+        tell_failure(e, result, &own);
+        return;
+    }
+    receipt->ended = CSN_ENDED_EXIT;
+    receipt->exit_code = answer.exit_code;
+    receipt->stdout_bytes = (int64_t) answer.output_len;
+    tell(e, answer.output, answer.output_len);
+}
+
+/* ---- starting ---- */
+
+static int check_spec(const csn_exec_spec *spec, csn_error *err)
+{
+    if (spec->is_pty)
+        return csn_daytona_cannot(err, "give a command a terminal");
+    if (spec->is_background)
+        return csn_daytona_cannot(err, "run a command in the background");
+    if (spec->has_channel || spec->own_fds)
+        return csn_daytona_cannot(err, "hand descriptors to a command");
+    if (spec->stdin_kind != CSN_STDIN_NONE)
+        return csn_daytona_cannot(err, "give a command a stdin");
+    if (spec->as_root)
+        return csn_daytona_cannot(err, "run as root");
+    return CSN_OK;
+}
+
+static int send_command(daytona_exec *e, const csn_exec_spec *spec, csn_error *err)
+{
+    csn_daytona_box *box = csn_daytona_box_of(e->base.box);
+    csn_auto(buf) csn_buf body = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf url = CSN_BUF_INIT;
+    int64_t limit_ms = spec->timeout_ms > 0 && spec->timeout_ms < CSN_DAYTONA_EXEC_MS
+                           ? spec->timeout_ms + CSN_DAYTONA_EXEC_GRACE_MS
+                           : CSN_DAYTONA_EXEC_MS;
+    csn_api_call_spec call =
+        CSN_API_CALL_SPEC(.what = "run a command", .method = "POST",
+                          .content_type = "application/json", .max_bytes = ANSWER_MAX,
+                          .deadline_ns = csn_deadline_in_ms(limit_ms));
+    int r = write_command(&body, spec, err);
+
+    if (r < 0)
+        return r;
+    e->sink = memfd_create("csn-answer", MFD_CLOEXEC);
+    if (e->sink < 0)
+        return csn_fail_sys(err, -errno, "run a command");
+    if (csn_buf_printf(&url, "%s/process/execute", box->toolbox) < 0)
+        return csn_fail_sys(err, url.error, "run a command");
+    call.url = url.data;
+    call.body = body.data;
+    call.body_len = body.len;
+    call.sink_fd = e->sink;
+    e->call = csn_api_call_start(csn_daytona_of(box->base.backend), &call, on_executed, e, err);
+    return e->call ? CSN_OK : err->code;
+}
+
+int csn_daytona_exec(csn_box *box, const csn_exec_spec *spec, const csn_exec_events *events,
+                     void *user, csn_exec **ret_exec, csn_error *err)
+{
+    csn_error own = { 0 };
+    int r = csn_daytona_box_check(box, err);
+
+    if (r < 0 || (r = check_spec(spec, err)) < 0)
+        return r;
+    if (!csn_daytona_box_of(box)->toolbox)
+        return csn_fail(err, CSN_E_STATE, "sandbox '%s' is not started", box->wish.id);
+    daytona_exec *e = csn_calloc(1, sizeof(*e));
+    if (!e)
+        return csn_fail(err, CSN_E_NO_MEMORY, "run a command");
+    e->base = (csn_exec){ .box = csn_box_ref(box), .events = events, .user = user };
+    e->sink = -1;
+    e->began_ns = csn_now_ns();
+    e->timeout_ms = spec->timeout_ms;
+    r = send_command(e, spec, &own);
+    if (r < 0) {
+        if (err)
+            *err = own;
+        free_exec(e);
+        return r;
+    }
+    *ret_exec = &e->base;
+    return CSN_OK;
+}
+
+int csn_daytona_exec_signal(csn_exec *exec, int signal, bool whole_tree, csn_ending ending,
+                            csn_done_fn done, void *user, csn_error *err)
+{
+    (void) exec;
+    (void) signal;
+    (void) whole_tree;
+    (void) ending;
+    (void) done;
+    (void) user;
+    return csn_daytona_cannot(err, "signal a command");
+}

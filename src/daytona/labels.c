@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose a sandbox is, as labels: the machine, its boot and the program. Who comes later can tell from them whether the program
+ * that made a sandbox still lives. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/sha256.h"
+#include "base/str.h"
+#include "daytona.h"
+
+static csn_str line_of(const char *path, csn_buf *out)
+{
+    csn_buf_clear(out);
+    if (csn_read_file(AT_FDCWD, path, out, 4096) < 0)
+        csn_buf_clear(out);
+    return csn_str_trim(csn_str_n(out->data, out->len));
+}
+
+/* A machine's id is not for strangers: they get what can be compared, not the id. */
+static void name_machine(csn_daytona *d)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf salted = CSN_BUF_INIT;
+    unsigned char digest[32];
+    char host[256] = "";
+    csn_str id = line_of("/etc/machine-id", &text);
+
+    if (id.len == 0) {
+        (void) gethostname(host, sizeof(host) - 1); /* "": then all such machines are one */
+        id = csn_str_of(host);
+    }
+    csn_buf_printf(&salted, "caisson machine %.*s", (int) id.len, id.data);
+    csn_sha256(salted.data, salted.len, digest);
+    csn_hex(d->machine, digest, 16);
+}
+
+/* Field 22 of stat: a number that is used again has another beginning. */
+static void name_program(csn_daytona *d)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    csn_str stat = line_of("/proc/self/stat", &text), field = { 0 };
+    const char *close = memrchr(stat.data, ')', stat.len);
+
+    if (close) {
+        csn_str rest = csn_str_n(close + 1, (size_t) (stat.data + stat.len - close - 1));
+
+        for (int i = 2; i <= 22 && csn_str_split(&rest, ' ', &field); i++)
+            ;
+    }
+    (void) snprintf(d->program, sizeof(d->program), "%d-%.*s", (int) getpid(),
+                    (int) (field.len < 24 ? field.len : 24), field.data ? field.data : "");
+}
+
+void csn_daytona_whose(csn_daytona *d)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    csn_str boot = line_of("/proc/sys/kernel/random/boot_id", &text);
+
+    if (csn_str_copy(d->boot, sizeof(d->boot), boot) < 0)
+        d->boot[0] = '\0';
+    name_machine(d);
+    name_program(d);
+}
