@@ -39,7 +39,7 @@ typedef struct csn_candidate {
 
 typedef enum csn_backend_kind {
     CSN_BACKEND_LOCAL = 0, /* the engine on this machine */
-    CSN_BACKEND_DAYTONA    /* the remote API */
+    CSN_BACKEND_DAYTONA    /* a service elsewhere: csn_engine_options.remote_url */
 } csn_backend_kind;
 
 /* Where a candidate stands. */
@@ -195,7 +195,7 @@ typedef struct csn_trial_stats {
     unsigned n, n_success;
     double success_rate, wilson_low, wilson_high; /* 95 % */
     csn_spread exec_seconds;                      /* of the runs that ended by themselves */
-    csn_spread peak_memory_bytes;
+    csn_spread peak_memory_bytes;                 /* NaN: a service elsewhere does not tell */
     csn_spread total_score;
 } csn_trial_stats;
 

@@ -47,8 +47,10 @@ CSN_API const char *csn_config_organization_id(const csn_config *config);
 /* Any other name, by the same precedence (environment, .env.local, .env). */
 CSN_API const char *csn_config_get(const csn_config *config, const char *name);
 
-/* 1: the remote backend is part of this build and a usable credential is present. */
+/* 1: the remote backend is part of this build and a usable credential is present. Nobody is asked whether it is accepted. */
 CSN_API int csn_config_is_daytona_ready(const csn_config *config);
+/* Why not: "Daytona API key not configured" or "Daytona backend not available in this build"; NULL: it is ready. Static. */
+CSN_API const char *csn_config_daytona_refusal(const csn_config *config);
 
 #ifdef __cplusplus
 }

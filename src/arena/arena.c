@@ -525,7 +525,8 @@ static int run_arena(csn_arena *a, csn_engine *engine, const csn_candidate *list
     if (r < 0)
         return r;
     draw_order(a);
-    if (csn_backend_open(engine, &a->backend, &a->own_engine, &why) < 0)
+    if (csn_backend_open(engine, &a->run, a->result->fell_back, &a->backend, &a->own_engine, &why) <
+        0)
         refuse_all(a, &why);
     a->result->execution_mode = a->backend.ops->mode;
     csn_pump_init(&a->pump, &a->backend, &a->run);

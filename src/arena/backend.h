@@ -33,6 +33,7 @@ typedef struct csn_exec_request {
     const char *const *env;
     const char *cwd;
     int64_t timeout_ms;
+    bool only_stdout; /* the second stream is not wanted: with argv only */
 } csn_exec_request;
 
 typedef void csn_box_done(csn_box *box, int result, const csn_error *err, void *user);
@@ -43,8 +44,8 @@ typedef void csn_box_exit(const csn_receipt *receipt, int result, const csn_erro
 typedef void csn_box_data(char *data, size_t len, int result, const csn_error *err, void *user);
 
 typedef struct csn_backend_ops {
-    const char *mode; /* "local" */
-    const char *tag;  /* of log lines: "Sandbox" */
+    const char *mode; /* "local", "daytona" */
+    const char *tag;  /* of log lines: "Sandbox", "Daytona" */
     int (*create)(void *context, const csn_box_options *opts, csn_box_done *done, void *user,
                   csn_error *err);
     const char *(*id)(const csn_box *box);
@@ -65,12 +66,9 @@ typedef struct csn_backend_ops {
 
 typedef struct csn_backend {
     const csn_backend_ops *ops;
-    void *context; /* of create, fd and dispatch; local: the engine */
+    void *context; /* of create, fd and dispatch: the engine */
 } csn_backend;
 
-/* NULL: not part of this build. */
-const csn_backend_ops *csn_arena_backend_of(csn_backend_kind kind);
-
-extern const csn_backend_ops csn_backend_local;
+extern const csn_backend_ops csn_backend_local, csn_backend_daytona;
 
 #endif

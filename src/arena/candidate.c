@@ -84,7 +84,7 @@ static int run_entry(single *s, csn_entry *entry, csn_engine *engine)
     csn_error why = { 0 };
     csn_job *job;
 
-    if (csn_backend_open(engine, &backend, &own, &why) < 0) {
+    if (csn_backend_open(engine, &s->o, false, &backend, &own, &why) < 0) {
         csn_auto(buf) csn_buf text = CSN_BUF_INIT;
 
         csn_buf_printf(&text, "Could not create sandbox: %s", why.message);

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <caisson/config.h>
+#include <caisson/engine.h>
 
-#include "backend.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fault.h"
@@ -209,9 +209,16 @@ const char *csn_config_get(const csn_config *config, const char *name)
     return v ? v : csn_dotenv_get(&config->plain, name);
 }
 
+const char *csn_config_daytona_refusal(const csn_config *config)
+{
+    if (!config->api_key && !(config->jwt_token && config->organization_id))
+        return "Daytona API key not configured";
+    if (csn_engine_remote_check(NULL, NULL) < 0)
+        return "Daytona backend not available in this build";
+    return NULL;
+}
+
 int csn_config_is_daytona_ready(const csn_config *config)
 {
-    int has_credential = config->api_key || (config->jwt_token && config->organization_id);
-
-    return has_credential && csn_arena_backend_of(CSN_BACKEND_DAYTONA) != NULL;
+    return csn_config_daytona_refusal(config) == NULL;
 }

@@ -348,7 +348,7 @@ int csn_entry_prepare_scorer(csn_entry *e, const char *scorer, const char *candi
     path = text(e, HOME "/scorer%s", csn_suffix_of(scorer));
     if (!e->plan.id || !mine[0] || !artifact || !path)
         return -ENOMEM;
-    e->plan.only_stdout = true;
+    e->plan.only_stdout = e->plan.exec.only_stdout = true;
     e->plan.output_max = (size_t) 1 << 20;
     e->plan.exec.timeout_ms = timeout_ms;
     e->plan.exec.env = join_env(e, parts, CSN_COUNT(parts));

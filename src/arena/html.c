@@ -178,7 +178,9 @@ static void put_row(csn_sink *k, const csn_arena_result *r, size_t i)
     csn_buf_printf(
         &k->buf, "<td class=\"n t\">%.1f</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n",
         s->total_score, csn_text_seconds(c->t_exec >= 0 ? s->exec_seconds : -1, took),
-        c->has_receipt ? csn_text_size(c->receipt.peak_memory_bytes, size) : "–");
+        c->has_receipt && c->receipt.peak_memory_bytes >= 0
+            ? csn_text_size(c->receipt.peak_memory_bytes, size)
+            : "–");
 }
 
 static void put_scores(csn_sink *k, const csn_arena_result *r, const size_t *order)
@@ -225,15 +227,15 @@ static void put_trials(csn_sink *k, const csn_arena_result *r, const size_t *ord
 
         csn_buf_puts(&k->buf, "<tr><td><b>");
         put_text(k, r->names[order[i]]);
-        csn_buf_printf(
-            &k->buf,
-            "</b></td><td class=\"n\">%u</td><td class=\"n\">%.0f %% (%.0f – "
-            "%.0f)</td><td class=\"n\">%s</td><td class=\"n\">%s – %s</td>"
-            "<td class=\"n\">%s</td><td class=\"n\">%.1f</td></tr>\n",
-            s->n, 100 * s->success_rate, 100 * s->wilson_low, 100 * s->wilson_high,
-            csn_text_seconds(s->exec_seconds.median, a), csn_text_seconds(s->exec_seconds.q1, b),
-            csn_text_seconds(s->exec_seconds.q3, c),
-            csn_text_size((int64_t) s->peak_memory_bytes.median, m), s->total_score.median);
+        csn_buf_printf(&k->buf,
+                       "</b></td><td class=\"n\">%u</td><td class=\"n\">%.0f %% (%.0f – "
+                       "%.0f)</td><td class=\"n\">%s</td><td class=\"n\">%s – %s</td>"
+                       "<td class=\"n\">%s</td><td class=\"n\">%.1f</td></tr>\n",
+                       s->n, 100 * s->success_rate, 100 * s->wilson_low, 100 * s->wilson_high,
+                       csn_text_seconds(s->exec_seconds.median, a),
+                       csn_text_seconds(s->exec_seconds.q1, b),
+                       csn_text_seconds(s->exec_seconds.q3, c),
+                       csn_text_memory(&s->peak_memory_bytes, m), s->total_score.median);
     }
     csn_buf_puts(&k->buf,
                  "</tbody></table></div>\n<div class=\"card\"><div class=\"key\"><span>time of the "
@@ -288,9 +290,12 @@ static void put_receipt(csn_sink *k, const csn_candidate_result *c)
     if (c->has_receipt) {
         (void) csn_receipt_text(&c->receipt, text, sizeof(text));
         put_text(k, text);
-        csn_buf_printf(&k->buf, "<br>cpu %.1f ms user, %.1f ms system · wrote %s",
-                       (double) c->receipt.user_us / 1000, (double) c->receipt.sys_us / 1000,
-                       csn_text_size(c->receipt.bytes_written, text));
+        if (c->receipt.rung == CSN_RUNG_REMOTE)
+            csn_buf_puts(&k->buf, "<br>the service does not tell what it used");
+        else
+            csn_buf_printf(&k->buf, "<br>cpu %.1f ms user, %.1f ms system · wrote %s",
+                           (double) c->receipt.user_us / 1000, (double) c->receipt.sys_us / 1000,
+                           csn_text_size(c->receipt.bytes_written, text));
     } else {
         csn_buf_puts(&k->buf, "The script was not run.");
     }

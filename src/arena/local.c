@@ -1,10 +1,9 @@
-/* The local backend: the engine's own asynchronous verbs behind the arena's table. */
+/* Sandboxes of an engine, on this machine or elsewhere: the engine's own asynchronous verbs behind the arena's table. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <string.h>
 
 #include <caisson/files.h>
 
@@ -33,7 +32,6 @@ typedef struct call {
         csn_box_exit *exit;
     };
     csn_box_output *output;
-    const csn_upload *upload;
     size_t max_bytes;
     void *user;
 } call;
@@ -118,39 +116,12 @@ static const char *local_id(const csn_box *box)
 
 /* ---- files ---- */
 
-static int copy_in(const csn_upload *up, int fd, csn_error *err)
-{
-    csn_auto(fd) int from = -1;
-    char piece[65536];
-    ssize_t n;
-    int r;
-
-    if (!up->host_path) {
-        r = csn_write_all(fd, up->data, up->len);
-        return r < 0 ? csn_fail_sys(err, r, "write '%s'", up->path) : CSN_OK;
-    }
-    from = open(up->host_path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (from < 0)
-        return csn_fail_sys(err, -errno, "open '%s'", up->host_path);
-    while ((n = csn_read(from, piece, sizeof(piece))) > 0) {
-        r = csn_write_all(fd, piece, (size_t) n);
-        if (r < 0)
-            return csn_fail_sys(err, r, "write '%s'", up->path);
-    }
-    return n < 0 ? csn_fail_sys(err, (int) n, "read '%s'", up->host_path) : CSN_OK;
-}
-
-static void put_opened(int fd, int result, const csn_error *err, void *user)
+static void put_done(char *data, int64_t n, int result, const csn_error *err, void *user)
 {
     call *c = user;
-    csn_error own;
 
-    if (!c->is_abandoned && result == CSN_OK) {
-        result = copy_in(c->upload, fd, &own);
-        err = result < 0 ? &own : NULL;
-    }
-    csn_close(
-        &fd); /* first: `done` may start the file, which fails (ETXTBSY) while it is open for writing */
+    (void) data;
+    (void) n;
     if (!c->is_abandoned)
         c->done(result, err, c->user);
     end_call(c);
@@ -159,65 +130,49 @@ static void put_opened(int fd, int result, const csn_error *err, void *user)
 static int local_put(csn_box *box, const csn_upload *upload, csn_done_fn done, void *user,
                      csn_error *err)
 {
-    call *c = new_call(box, user, err);
+    csn_file_source from = {
+        .size = sizeof(from), .data = upload->data, .len = upload->len, .in_place = 1
+    };
+    csn_auto(fd) int fd = -1;
+    call *c;
     int r;
 
+    if (upload->host_path) {
+        fd = open(upload->host_path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        if (fd < 0)
+            return csn_fail_sys(err, -errno, "open '%s'", upload->host_path);
+        from = (csn_file_source){ .size = sizeof(from), .is_fd = 1, .fd = fd, .in_place = 1 };
+    }
+    c = new_call(box, user, err);
     if (!c)
         return CSN_E_NO_MEMORY;
     c->done = done;
-    c->upload = upload;
-    r = csn_file_open_start(box->sandbox, upload->path,
-                            CSN_OPEN_WRITE | CSN_OPEN_CREATE | CSN_OPEN_TRUNCATE, upload->mode,
-                            put_opened, c, err);
+    r = csn_file_put_start(box->sandbox, upload->path, &from, upload->mode, put_done, c, err);
     if (r < 0)
         end_call(c);
     return r;
 }
 
-/* The descriptor is a regular file's, so this can't wait for the guest; the guest may still be writing it. */
-static int read_bounded(int fd, size_t max, char **ret_data, size_t *ret_len, csn_error *err)
-{
-    csn_auto(buf) csn_buf data = CSN_BUF_INIT_MAX(max + 1);
-    struct stat st;
-    int r;
-
-    if (fstat(fd, &st) < 0)
-        return csn_fail_sys(err, -errno, "stat the artifact");
-    if (st.st_size > 0 && (uint64_t) st.st_size > max)
-        return csn_fail(err, CSN_E_TOO_LARGE, "%" PRId64 " bytes exceeds limit %zu",
-                        (int64_t) st.st_size, max);
-    if (csn_buf_reserve(&data, (size_t) st.st_size + 1) < 0)
-        return csn_fail(err, CSN_E_NO_MEMORY, "out of memory");
-    r = csn_read_to_buf(fd, &data, max);
-    if (r == -EFBIG)
-        return csn_fail(err, CSN_E_TOO_LARGE, "%zu bytes exceeds limit %zu", max + 1, max);
-    if (r < 0)
-        return csn_fail_sys(err, r, "read the artifact");
-    *ret_data = csn_buf_take(&data, ret_len);
-    return *ret_data ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "out of memory");
-}
-
-static void get_opened(int fd, int result, const csn_error *err, void *user)
+static void get_done(char *data, int64_t n, int result, const csn_error *err, void *user)
 {
     call *c = user;
-    char *data = NULL;
-    size_t len = 0;
-    csn_error own;
+    csn_error large;
 
-    if (!c->is_abandoned) {
-        if (result == CSN_OK) {
-            result = read_bounded(fd, c->max_bytes, &data, &len, &own);
-            err = result < 0 ? &own : NULL;
-        }
-        c->data(data, len, result, err, c->user);
+    if (result == CSN_E_TOO_LARGE && n > 0) {
+        (void) csn_fail(&large, result, "%" PRId64 " bytes exceeds limit %zu", n, c->max_bytes);
+        err = &large;
     }
-    csn_close(&fd);
+    if (!c->is_abandoned)
+        c->data(data, data ? (size_t) n : 0, result, err, c->user);
+    else
+        free(data);
     end_call(c);
 }
 
 static int local_get(csn_box *box, const char *path, size_t max_bytes, csn_box_data *done,
                      void *user, csn_error *err)
 {
+    csn_file_sink to = { .size = sizeof(to), .max_bytes = max_bytes };
     call *c = new_call(box, user, err);
     int r;
 
@@ -225,7 +180,7 @@ static int local_get(csn_box *box, const char *path, size_t max_bytes, csn_box_d
         return CSN_E_NO_MEMORY;
     c->data = done;
     c->max_bytes = max_bytes;
-    r = csn_file_open_start(box->sandbox, path, CSN_OPEN_READ, 0, get_opened, c, err);
+    r = csn_file_get_start(box->sandbox, path, &to, get_done, c, err);
     if (r < 0)
         end_call(c);
     return r;
@@ -304,7 +259,11 @@ static int local_exec(csn_box *box, const csn_exec_request *request, csn_box_out
 static void local_abandon(csn_box *box)
 {
     csn_list_foreach (node, &box->calls) {
-        csn_list_entry(node, call, link)->is_abandoned = true;
+        call *c = csn_list_entry(node, call, link);
+
+        if (!c->is_abandoned)
+            csn_file_cancel(box->sandbox, c); /* of a put or get: the rest of it is not wanted */
+        c->is_abandoned = true;
     }
 }
 
@@ -355,23 +314,48 @@ static int local_dispatch(void *context, csn_error *err)
     return csn_engine_dispatch(context, 0, err);
 }
 
+/* ---- the two of them ---- */
+
+/* There both streams come as one: who wants the first alone has the second thrown away. */
+static int remote_exec(csn_box *box, const csn_exec_request *request, csn_box_output *output,
+                       csn_box_exit *done, void *user, csn_error *err)
+{
+    static const char quiet[] = "exec \"$@\" 2>/dev/null";
+    csn_exec_request inner = *request;
+    const char **argv;
+    size_t n = 0;
+    int r;
+
+    if (!request->only_stdout || !request->argv)
+        return local_exec(box, request, output, done, user, err);
+    while (request->argv[n])
+        n++;
+    argv = csn_calloc(n + 5, sizeof(*argv));
+    if (!argv)
+        return csn_fail(err, CSN_E_NO_MEMORY, "out of memory");
+    memcpy(argv, (const char *[]){ "/bin/sh", "-c", quiet, "sh" }, 4 * sizeof(*argv));
+    memcpy(argv + 4, request->argv, n * sizeof(*argv));
+    inner.argv = argv;
+    r = local_exec(box, &inner, output, done, user, err);
+    free(argv);
+    return r;
+}
+
+#define SHARED_VERBS \
+    .create = local_create, .id = local_id, .put = local_put, .get = local_get, \
+    .abandon = local_abandon, .remove = local_remove, .free = local_free, .fd = local_fd, \
+    .dispatch = local_dispatch
+
 const csn_backend_ops csn_backend_local = {
     .mode = "local",
     .tag = "Sandbox",
-    .create = local_create,
-    .id = local_id,
-    .put = local_put,
     .exec = local_exec,
-    .get = local_get,
-    .abandon = local_abandon,
-    .remove = local_remove,
-    .free = local_free,
-    .fd = local_fd,
-    .dispatch = local_dispatch,
+    SHARED_VERBS,
 };
 
-/* The remote backend fills a table of its own here. */
-const csn_backend_ops *csn_arena_backend_of(csn_backend_kind kind)
-{
-    return kind == CSN_BACKEND_LOCAL ? &csn_backend_local : NULL;
-}
+const csn_backend_ops csn_backend_daytona = {
+    .mode = "daytona",
+    .tag = "Daytona",
+    .exec = remote_exec,
+    SHARED_VERBS,
+};

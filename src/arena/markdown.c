@@ -99,12 +99,11 @@ static void put_trials(csn_buf *out, const csn_arena_result *r, const size_t *or
 
         csn_buf_puts(out, "| ");
         put_inline(out, r->names[order[i]]);
-        csn_buf_printf(out, " | %u | %.0f %% | %.0f – %.0f %% | %s | %s – %s | %s |\n", s->n,
-                       100 * s->success_rate, 100 * s->wilson_low, 100 * s->wilson_high,
-                       csn_text_seconds(s->exec_seconds.median, a),
-                       csn_text_seconds(s->exec_seconds.q1, b),
-                       csn_text_seconds(s->exec_seconds.q3, c),
-                       csn_text_size((int64_t) s->peak_memory_bytes.median, m));
+        csn_buf_printf(
+            out, " | %u | %.0f %% | %.0f – %.0f %% | %s | %s – %s | %s |\n", s->n,
+            100 * s->success_rate, 100 * s->wilson_low, 100 * s->wilson_high,
+            csn_text_seconds(s->exec_seconds.median, a), csn_text_seconds(s->exec_seconds.q1, b),
+            csn_text_seconds(s->exec_seconds.q3, c), csn_text_memory(&s->peak_memory_bytes, m));
     }
     if (r->comparison) {
         csn_buf_puts(out, "\n");

@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -127,6 +128,11 @@ const char *csn_no_winner_why(const csn_arena_result *r)
     if (r->no_sandbox)
         return "no sandbox could be made here";
     return r->cancelled ? "the run was cancelled" : "no candidate passed every gate";
+}
+
+const char *csn_text_memory(const csn_spread *memory, char out[32])
+{
+    return isnan(memory->median) ? "–" : csn_text_size((int64_t) memory->median, out);
 }
 
 const char *csn_text_seconds(double s, char out[32])

@@ -73,33 +73,55 @@ int csn_run_options_fill(csn_run_options *o, csn_error *err)
 const char *csn_backend_refusal(const csn_run_options *o)
 {
     csn_config *own = NULL;
-    const csn_config *config = o->config;
-    const char *why = NULL;
+    const char *why;
 
     if (o->backend == CSN_BACKEND_LOCAL)
         return NULL;
-    if (!config && csn_config_load(NULL, &own, NULL) == CSN_OK)
-        config = own;
-    if (!config || (!csn_config_api_key(config) &&
-                    !(csn_config_jwt_token(config) && csn_config_organization_id(config))))
-        why = "Daytona API key not configured";
-    else if (!csn_arena_backend_of(o->backend))
-        why = "Daytona backend not available in this build";
+    if (o->config)
+        return csn_config_daytona_refusal(o->config);
+    if (csn_config_load(NULL, &own, NULL) < 0)
+        return "Daytona API key not configured";
+    why = csn_config_daytona_refusal(own);
     csn_config_free(own);
     return why;
 }
 
-int csn_backend_open(csn_engine *engine, csn_backend *ret_backend, csn_engine **ret_own,
-                     csn_error *err)
+static int open_remote(const csn_run_options *o, csn_engine **ret_engine, csn_error *err)
 {
+    csn_engine_options eo = { .size = sizeof(eo) };
+    const csn_config *config = o->config;
+    csn_config *own = NULL;
+    int r;
+
+    if (!config) {
+        r = csn_config_load(NULL, &own, err);
+        if (r < 0)
+            return r;
+        config = own;
+    }
+    eo.remote_url = csn_config_api_url(config);
+    eo.remote_key = csn_config_api_key(config);
+    eo.remote_token = csn_config_jwt_token(config);
+    if (!eo.remote_key) /* a key belongs to one organisation already */
+        eo.remote_organization = csn_config_organization_id(config);
+    eo.remote_target = csn_config_target(config);
+    r = csn_engine_open(&eo, ret_engine, err);
+    csn_config_free(own);
+    return r;
+}
+
+int csn_backend_open(csn_engine *engine, const csn_run_options *o, bool is_fallback,
+                     csn_backend *ret_backend, csn_engine **ret_own, csn_error *err)
+{
+    bool is_remote = o->backend == CSN_BACKEND_DAYTONA && !is_fallback;
     int r;
 
     *ret_own = NULL;
-    ret_backend->ops = &csn_backend_local;
+    ret_backend->ops = is_remote ? &csn_backend_daytona : &csn_backend_local;
     ret_backend->context = engine;
-    if (engine)
+    if (engine && csn_engine_is_remote(engine) == is_remote)
         return CSN_OK;
-    r = csn_engine_open(NULL, ret_own, err);
+    r = is_remote ? open_remote(o, ret_own, err) : csn_engine_open(NULL, ret_own, err);
     ret_backend->context = *ret_own;
     return r;
 }

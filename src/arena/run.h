@@ -2,6 +2,8 @@
 #ifndef CSN_ARENA_RUN_H
 #define CSN_ARENA_RUN_H
 
+#include <stdbool.h>
+
 #include <caisson/arena.h>
 
 #include "backend.h"
@@ -12,9 +14,10 @@ int csn_run_options_fill(csn_run_options *o, csn_error *err);
 /* Why the wished backend can't be used: the documented text, or NULL. */
 const char *csn_backend_refusal(const csn_run_options *o);
 
-/* The engine of the call: the caller's, or one opened for it, which *ret_own then holds. */
-int csn_backend_open(csn_engine *engine, csn_backend *ret_backend, csn_engine **ret_own,
-                     csn_error *err);
+/* The engine of the call: the caller's where it is of the wished kind, or one opened for it, which *ret_own then holds. On
+ * failure, too, ret_backend->ops are those of the kind. */
+int csn_backend_open(csn_engine *engine, const csn_run_options *o, bool is_fallback,
+                     csn_backend *ret_backend, csn_engine **ret_own, csn_error *err);
 
 /* Writes the artifact of a result to dir/name, atomically; result->artifact_file says where. 0 or -errno. */
 int csn_artifact_save(csn_candidate_result *result, const char *dir, const char *name);

@@ -1,5 +1,6 @@
 /* From many runs to what can be said about each candidate, and about the two best. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ static void summarise_one(csn_arena_result *r, size_t candidate, const size_t *r
                           double *room)
 {
     csn_trial_stats *s = &r->stats[candidate];
+    bool is_unknown = false;
     size_t k = 0;
 
     s->n = (unsigned) n;
@@ -73,10 +75,17 @@ static void summarise_one(csn_arena_result *r, size_t candidate, const size_t *r
             room[k++] = r->runs[runs[i]]->exec_seconds;
     s->exec_seconds = csn_spread_of(room, k);
     k = 0;
-    for (size_t i = 0; i < n; i++)
-        if (r->runs[runs[i]]->has_receipt)
-            room[k++] = (double) r->runs[runs[i]]->receipt.peak_memory_bytes;
+    for (size_t i = 0; i < n; i++) {
+        const csn_candidate_result *run = r->runs[runs[i]];
+
+        if (run->has_receipt && run->receipt.peak_memory_bytes >= 0)
+            room[k++] = (double) run->receipt.peak_memory_bytes;
+        else
+            is_unknown = is_unknown || run->has_receipt;
+    }
     s->peak_memory_bytes = csn_spread_of(room, k);
+    if (k == 0 && is_unknown)
+        s->peak_memory_bytes = (csn_spread){ NAN, NAN, NAN, NAN, NAN };
     for (size_t i = 0; i < n; i++)
         room[i] = r->run_scores[runs[i]].total_score;
     s->total_score = csn_spread_of(room, n);

@@ -160,6 +160,7 @@ TEST(the_remote_backend_without_a_key_is_refused_at_once)
     CHECK_STR(r->error_message, "Daytona API key not configured");
     csn_candidate_result_free(r);
     (void) setenv("DAYTONA_API_KEY", "dtn_real", 1);
+    (void) setenv("CAISSON_LIBEXEC", "/nonexistent", 1); /* an installation without caisson-remote */
     r = refused();
     CHECK_STR(r->error_message, "Daytona backend not available in this build");
     csn_candidate_result_free(r);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static void send(int fd, csn_buf *out)
     (void) cli_write(fd, out->data, out->len); /* nobody reads: the files still tell */
 }
 
-void cli_arena_banner(int fd, const csn_arena_options *o, size_t n_candidates, bool fell_back)
+void cli_arena_banner(int fd, const csn_arena_options *o, size_t n_candidates, const char *refusal)
 {
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
     csn_auto(buf) csn_buf objective = CSN_BUF_INIT;
@@ -50,9 +51,10 @@ void cli_arena_banner(int fd, const csn_arena_options *o, size_t n_candidates, b
     if (o->n_trials > 1)
         csn_buf_printf(&out, "Trials: %u\n", o->n_trials);
     csn_buf_printf(&out, "Execution: %s\n",
-                   o->run->backend == CSN_BACKEND_DAYTONA && !fell_back ? "DAYTONA" : "LOCAL");
-    if (fell_back)
-        csn_buf_puts(&out, "  (Daytona not configured, falling back to local)\n");
+                   o->run->backend == CSN_BACKEND_DAYTONA && !refusal ? "DAYTONA" : "LOCAL");
+    if (refusal)
+        csn_buf_printf(&out, "  (Daytona not configured, falling back to local)\n  (%s)\n",
+                       refusal);
     csn_buf_puts(&out, "\nPHASE: Running Candidates\n");
     rule(&out, '-', 40);
     send(fd, &out);
@@ -109,7 +111,9 @@ static void put_trials(csn_buf *out, const csn_arena_result *r)
         (void) snprintf(text, sizeof(text), "%.3f s [%.3f-%.3f]", s->exec_seconds.median,
                         s->exec_seconds.q1, s->exec_seconds.q3);
         cli_table_cell(&t, text);
-        cli_table_cell(&t, cli_size((int64_t) s->peak_memory_bytes.median));
+        cli_table_cell(&t, isnan(s->peak_memory_bytes.median)
+                               ? "-"
+                               : cli_size((int64_t) s->peak_memory_bytes.median));
     }
     csn_buf_puts(out, "\n");
     cli_table_put(&t, out, 0);

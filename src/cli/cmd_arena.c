@@ -274,17 +274,17 @@ static int conclude(struct contest *c, const csn_arena_result *r, int talk)
 static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
 {
     int talk = c->v.json ? STDERR_FILENO : STDOUT_FILENO, status;
-    bool fell_back =
-        c->run.backend == CSN_BACKEND_DAYTONA && !csn_config_is_daytona_ready(c->kept.config);
+    const char *refusal =
+        c->run.backend == CSN_BACKEND_DAYTONA ? csn_config_daytona_refusal(c->kept.config) : NULL;
     csn_arena_result *result = NULL;
     csn_error err = { 0 };
     cli_view view;
     int r;
 
     if (!c->v.quiet)
-        cli_arena_banner(talk, &c->o, c->n, fell_back);
+        cli_arena_banner(talk, &c->o, c->n, refusal);
     cli_view_begin(&view, talk, !c->v.plain, c->v.quiet, c->candidates, c->n, c->o.n_trials,
-                   "local");
+                   engine ? "local" : "daytona");
     c->run.cancel = cancel;
     c->run.on_log = cli_view_log;
     c->run.on_state = cli_view_state;
@@ -307,7 +307,9 @@ static int open_and_contend(struct contest *c)
     csn_auto(engine) csn_engine *engine = NULL;
     csn_cancel *cancel = NULL;
     csn_error err = { 0 };
-    int status = cli_open_to_make(c->kept.optional_walls, &engine);
+    bool is_remote =
+        c->run.backend == CSN_BACKEND_DAYTONA && csn_config_is_daytona_ready(c->kept.config);
+    int status = is_remote ? -1 : cli_open_to_make(c->kept.optional_walls, &engine);
 
     if (status >= 0)
         return CLI_ARENA_NO_BACKEND;

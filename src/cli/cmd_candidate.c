@@ -110,7 +110,7 @@ static int run_it(const struct values *v, const csn_candidate *c, csn_run_option
         }
     }
     cli_arena_catch_signals(cancel);
-    cli_view_begin(&view, STDERR_FILENO, false, v->quiet, c, 1, 1, "local");
+    cli_view_begin(&view, STDERR_FILENO, false, v->quiet, c, 1, 1, engine ? "local" : "daytona");
     o->cancel = cancel;
     o->on_log = cli_view_log;
     o->user_data = &view;

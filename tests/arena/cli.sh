@@ -49,7 +49,8 @@ printf 'DAYTONA_API_KEY=your_daytona_api_key_here\n' >.env
 both caisson candidate good.py -o x -d -q
 like 'candidate: a placeholder in .env is no key' "$err" '*Daytona API key not configured*'
 printf 'DAYTONA_API_KEY=dtn_secret_value # mine\n' >.env
-both caisson candidate good.py -o x -d
+mkdir -p no-helper
+CAISSON_LIBEXEC=$work/no-helper both caisson candidate good.py -o x -d
 like 'candidate: a key is not enough in this build' "$err" '*Daytona backend not available in this build*'
 case $err in *dtn_secret*) not_ok 'candidate: the key is not shown' ;; *) ok 'candidate: the key is not shown' ;; esac
 rm .env
