@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(os.environ["CSN_SOURCE"], "tests", "server")))
 import lib  # noqa: E402 it stands beside the server's own tests
 
+SUPPRESSIONS = pathlib.Path(os.environ["CSN_SOURCE"], "tests", "remote", "lsan.supp")
 CAISSON = str(lib.BUILD / "caisson")
 NAMES = ("DAYTONA_API_KEY", "DAYTONA_API_URL", "DAYTONA_BASE_URL", "DAYTONA_SERVER_URL", "DAYTONA_JWT_TOKEN",
          "DAYTONA_ORGANIZATION_ID", "DAYTONA_TARGET")
@@ -16,6 +17,7 @@ NAMES = ("DAYTONA_API_KEY", "DAYTONA_API_URL", "DAYTONA_BASE_URL", "DAYTONA_SERV
 def environment(url=None, key=None, **more):
     env = {k: v for k, v in os.environ.items() if k not in NAMES and not k.lower().endswith("_proxy")}
     env["CAISSON_LIBEXEC"] = str(lib.BUILD)
+    env["LSAN_OPTIONS"] = f"suppressions={SUPPRESSIONS}:print_suppressions=0"
     if url:
         env["DAYTONA_API_URL"] = url
     if key:

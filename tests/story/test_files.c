@@ -348,3 +348,170 @@ TEST(verbs_can_be_started_and_answer_later)
     for (int i = 0; i < 10; i++)
         CHECK_INT(done[i], 1);
 }
+
+/* ---- contents without blocking ---- */
+
+typedef struct moved {
+    int n_done, result;
+    int64_t n;
+    char *data;
+} moved;
+
+static void note_moved(char *data, int64_t n, int result, const csn_error *err, void *user)
+{
+    moved *m = user;
+
+    CHECK((result < 0) == (err != NULL));
+    m->n_done++;
+    m->result = result;
+    m->n = n;
+    m->data = data;
+}
+
+static void await(const moved *m)
+{
+    while (!m->n_done)
+        OK(csn_engine_dispatch(the_engine(), 10000, err));
+    CHECK_INT(m->n_done, 1);
+}
+
+TEST(others_get_their_turn_while_contents_move)
+{
+    csn_sandbox *box = an_ephemeral(.memory_bytes = INT64_C(1) << 30);
+    csn_file_source from = { .size = sizeof(from), .is_fd = 1 };
+    csn_file_request req = { .size = sizeof(req), .verb = CSN_FILE_MKDIR, .path = "d", .mode = 0755 };
+    int in = memfd_create("in", MFD_CLOEXEC), other = 0, n_between = 0;
+    moved put = { 0 };
+
+    CHECK(ftruncate(in, 100 << 20) == 0);
+    from.fd = in;
+    OK(csn_file_put_start(box, "big", &from, 0, note_moved, &put, err));
+    CHECK_INT(put.n_done, 0); /* never from inside the call */
+    while (!put.n_done) {
+        if (!other && csn_file_request_start(box, &req, note_done, &other, NULL) == CSN_OK)
+            other = -1; /* under way */
+        OK(csn_engine_dispatch(the_engine(), 10000, err));
+        if (other == 1 && !put.n_done) {
+            n_between++;
+            other = 0;
+        }
+    }
+    CHECK_INT(put.n, 100 << 20);
+    CHECK(n_between > 0);
+    while (other == -1)
+        OK(csn_engine_dispatch(the_engine(), 10000, err));
+    close(in);
+}
+
+TEST(contents_wait_for_a_slow_pipe_in_the_loop)
+{
+    csn_sandbox *box = an_ephemeral();
+    csn_file_source from = { .size = sizeof(from), .is_fd = 1 };
+    csn_file_sink to = { .size = sizeof(to), .is_fd = 1 };
+    int in[2], out[2];
+    moved put = { 0 }, got = { 0 };
+    char text[32];
+
+    CHECK(pipe(in) == 0 && pipe(out) == 0);
+    from.fd = in[0];
+    OK(csn_file_put_start(box, "slow", &from, 0640, note_moved, &put, err));
+    for (int i = 0; i < 3; i++) {
+        CHECK(write(in[1], "piece ", 6) == 6);
+        while (csn_engine_dispatch(the_engine(), 50, NULL) > 0)
+            ;
+        CHECK_INT(put.n_done, 0);
+    }
+    close(in[1]);
+    await(&put);
+    CHECK_INT(put.result, CSN_OK);
+    CHECK_INT(put.n, 18);
+    CHECK_STR(sh(box, "stat -c %a slow; cat slow; ls -A")->out,
+              "640\npiece piece piece .bashrc\n.profile\nslow\n");
+    to.fd = out[1];
+    OK(csn_file_get_start(box, "slow", &to, note_moved, &got, err));
+    await(&got);
+    CHECK_INT(got.n, 18);
+    CHECK(!got.data && read(out[0], text, sizeof(text)) == 18);
+    close(in[0]);
+    close(out[0]);
+    close(out[1]);
+}
+
+TEST(a_cancelled_put_leaves_no_file_and_a_cancelled_get_ends)
+{
+    csn_sandbox *box = an_ephemeral();
+    csn_file_source from = { .size = sizeof(from), .is_fd = 1 };
+    csn_file_sink to = { .size = sizeof(to), .is_fd = 1 };
+    int pipe_fd[2], before;
+    moved put = { 0 }, got = { 0 };
+
+    CHECK_STR(ending(sh(box, "head -c 1000000 /dev/zero > zeros")), "exit 0");
+    before = csn_test_count_fds();
+    CHECK(pipe(pipe_fd) == 0 && write(pipe_fd[1], "half", 4) == 4);
+    from.fd = pipe_fd[0];
+    OK(csn_file_put_start(box, "never", &from, 0, note_moved, &put, err));
+    while (csn_engine_dispatch(the_engine(), 200, NULL) > 0)
+        ;
+    csn_file_cancel(box, &put);
+    CHECK_INT(put.n_done, 0); /* not from inside the call */
+    await(&put);
+    CHECK_INT(put.result, CSN_E_CANCELLED);
+    CHECK_STR(sh(box, "ls -A")->out, ".bashrc\n.profile\nzeros\n");
+    to.fd = pipe_fd[1]; /* nobody reads: it fills */
+    OK(csn_file_get_start(box, "zeros", &to, note_moved, &got, err));
+    while (csn_engine_dispatch(the_engine(), 200, NULL) > 0)
+        ;
+    CHECK_INT(got.n_done, 0);
+    csn_file_cancel(box, &got);
+    await(&got);
+    CHECK_INT(got.result, CSN_E_CANCELLED);
+    close(pipe_fd[0]);
+    close(pipe_fd[1]);
+    CHECK_INT(csn_test_count_fds(), before);
+}
+
+TEST(a_closed_engine_answers_what_was_under_way)
+{
+    csn_sandbox *box = an_ephemeral();
+    csn_file_source from = { .size = sizeof(from), .is_fd = 1 };
+    moved put = { 0 };
+    int pipe_fd[2];
+
+    CHECK(pipe(pipe_fd) == 0);
+    from.fd = pipe_fd[0];
+    OK(csn_file_put_start(box, "never", &from, 0, note_moved, &put, err));
+    while (csn_engine_dispatch(the_engine(), 200, NULL) > 0)
+        ;
+    close_the_engine();
+    CHECK_INT(put.n_done, 1);
+    CHECK_INT(put.result, CSN_E_CANCELLED);
+    close(pipe_fd[0]);
+    close(pipe_fd[1]);
+}
+
+TEST(contents_in_place_and_in_memory)
+{
+    csn_sandbox *box = an_ephemeral();
+    csn_file_source from = { .size = sizeof(from), .data = "longer text", .len = 11, .in_place = 1 };
+    csn_file_sink to = { .size = sizeof(to), .max_bytes = 5 };
+    moved put = { 0 }, again = { 0 }, got = { 0 }, large = { 0 };
+
+    OK(csn_file_put_start(box, "a/b", &from, 0600, note_moved, &put, err));
+    await(&put);
+    CHECK_STR(ending(sh(box, "ln a/b same")), "exit 0");
+    from = (csn_file_source){ .size = sizeof(from), .data = "short", .len = 5, .in_place = 1 };
+    OK(csn_file_put_start(box, "a/b", &from, 0600, note_moved, &again, err));
+    await(&again);
+    CHECK_STR(sh(box, "cat same; stat -c ' %a' same")->out, "short 600\n");
+    OK(csn_file_get_start(box, "same", &to, note_moved, &got, err));
+    await(&got);
+    CHECK_MEM(got.data, (size_t) got.n, "short", 5);
+    free(got.data);
+    to.max_bytes = 4;
+    OK(csn_file_get_start(box, "same", &to, note_moved, &large, err));
+    await(&large);
+    CHECK(large.result == CSN_E_TOO_LARGE && large.n == 5 && !large.data);
+    FAILS(csn_file_get_start(box, "", &to, note_moved, &large, err), CSN_E_INVALID);
+    from = (csn_file_source){ .size = sizeof(from), .is_fd = 1, .fd = -1 };
+    FAILS(csn_file_put_start(box, "x", &from, 0, note_moved, &large, err), CSN_E_INVALID);
+}

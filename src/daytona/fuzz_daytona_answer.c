@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every reader of what a service answers, on arbitrary bytes; the first byte chooses. What is shown to people is one line that
+ * can't drive a terminal and never holds the key. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "base/utf8.h"
+#include "url.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define KEY "dtn_k"
+
+static void must(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+static void check_words(const char *words)
+{
+    size_t len = strlen(words);
+
+    must(len < CSN_WORDS_SIZE && csn_utf8_valid(words, len) && !strstr(words, KEY));
+    for (size_t i = 0; i < len; i++)
+        must((unsigned char) words[i] >= ' ' && words[i] != 0x7f);
+}
+
+static void check_dto(const csn_dto *dto)
+{
+    csn_origin origin;
+    char words[CSN_WORDS_SIZE];
+
+    must(dto->id[0] && strlen(dto->id) < CSN_ANY_ID_SIZE && !strpbrk(dto->id, "/.?#% "));
+    must(dto->n_labels <= CSN_DTO_LABELS_MAX && dto->state_word[0]);
+    for (size_t i = 0; i < dto->n_labels; i++)
+        must(dto->labels[i].key && dto->labels[i].value);
+    must(!dto->toolbox[0] || csn_origin_parse(dto->toolbox, &origin) == 0);
+    csn_words_of(dto->reason, strlen(dto->reason), KEY, words);
+    check_words(words);
+}
+
+static void fuzz_list(const char *data, size_t len)
+{
+    csn_auto(json) csn_json *doc = NULL;
+    const csn_json *items;
+    const char *cursor;
+    csn_dto dto;
+
+    if (csn_dto_list_parse(data, len, &doc, &items, &cursor, NULL) < 0)
+        return;
+    for (size_t i = 0; i < csn_json_count(items); i++)
+        if (csn_dto_read(csn_json_at(items, i), &dto, NULL) >= 0)
+            check_dto(&dto);
+}
+
+static void fuzz_url(const char *data, size_t len)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf escaped = CSN_BUF_INIT;
+    csn_origin o;
+
+    csn_buf_append(&text, data, len);
+    (void) csn_url_escape(&escaped, text.data);
+    must(!strpbrk(escaped.data, "/?#&= \r\n"));
+    if (csn_origin_parse(text.data, &o) == 0) {
+        must(o.host.len > 0 && o.port > 0 && o.port < 65536);
+        must(csn_url_may_have_key(text.data, text.data));
+        must(csn_url_may_have_key("https://a", text.data) ==
+             (o.is_https || csn_origin_is_loopback(&o)));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    csn_auto(json) csn_json *doc = NULL;
+    const char *text = (const char *) data + 1, *url;
+    char words[CSN_WORDS_SIZE];
+    csn_exec_answer answer;
+    csn_dto dto;
+
+    if (size < 1)
+        return 0;
+    switch (data[0]) {
+    case 's':
+        if (csn_dto_parse(text, size - 1, &doc, &dto, NULL) >= 0)
+            check_dto(&dto);
+        break;
+    case 'l':
+        fuzz_list(text, size - 1);
+        break;
+    case 'e':
+        if (csn_exec_answer_parse(text, size - 1, &doc, &answer, NULL) >= 0)
+            must(answer.exit_code >= -1 && answer.exit_code <= 255 &&
+                 answer.output[answer.output_len] == '\0');
+        break;
+    case 'u':
+        if (csn_url_answer_parse(text, size - 1, &doc, &url, NULL) >= 0)
+            must(url[0] != '\0');
+        break;
+    case 'o':
+        fuzz_url(text, size - 1);
+        break;
+    default:
+        csn_error_words(text, size - 1, KEY, words);
+        check_words(words);
+    }
+    return 0;
+}

@@ -1,0 +1,253 @@
+/* A remote engine from C, against the server that DAYTONA_API_URL names: engine.py starts one. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "story/story.h"
+
+static csn_engine *remote_engine(void)
+{
+    csn_engine_options o = { .size = sizeof(o),
+                             .remote_url = getenv("DAYTONA_API_URL"),
+                             .remote_key = getenv("DAYTONA_API_KEY") };
+    csn_engine *engine = NULL;
+
+    OK(csn_engine_open(&o, &engine, err));
+    return engine;
+}
+
+static void count_one(const csn_sandbox_info *info, void *user)
+{
+    (void) info;
+    ++*(int *) user;
+}
+
+static int count_boxes(csn_engine *engine)
+{
+    int n = 0;
+
+    OK(csn_sandbox_list(engine, count_one, &n, err));
+    return n;
+}
+
+static csn_sandbox *a_box(csn_engine *engine)
+{
+    csn_sandbox *box = NULL;
+
+    OK(csn_sandbox_create(engine, NULL, &box, err));
+    return box;
+}
+
+static void free_engine(void *engine)
+{
+    csn_engine_free(engine);
+}
+
+TEST(a_sandbox_elsewhere_is_made_used_found_and_deleted)
+{
+    csn_engine *engine = remote_engine();
+    csn_sandbox *box = a_box(engine), *same = NULL;
+    csn_process_options po = { .size = sizeof(po), .shell = "echo out; echo err >&2; pwd; exit 4" };
+    csn_sandbox_info info;
+    csn_run_result result;
+    char id[80];
+
+    csn_test_defer(free_engine, engine);
+    (void) snprintf(id, sizeof(id), "%s", csn_sandbox_id(box));
+    CHECK_INT(csn_engine_is_remote(engine), 1);
+    CHECK_STR(csn_engine_state_dir(engine), getenv("DAYTONA_API_URL"));
+    OK(csn_run(box, &po, &result, err));
+    CHECK_STR(result.merged, "out\nerr\n/home/daytona\n");
+    CHECK(result.receipt.ended == CSN_ENDED_EXIT && result.receipt.exit_code == 4);
+    CHECK(result.receipt.rung == CSN_RUNG_REMOTE && result.receipt.peak_memory_bytes == -1);
+    csn_run_result_done(&result);
+    OK(csn_sandbox_open(engine, id, &same, err));
+    OK(csn_sandbox_inspect(same, &info, err));
+    CHECK_INT(info.state, CSN_STATE_STARTED);
+    CHECK_INT(count_boxes(engine), 1);
+    OK(csn_sandbox_delete(same, err));
+    OK(csn_sandbox_delete(same, err)); /* once more is fine */
+    CHECK_INT(count_boxes(engine), 0);
+    FAILS(csn_sandbox_open(engine, id, &same, err), CSN_E_NOT_FOUND);
+    csn_sandbox_free(same);
+    csn_sandbox_free(box);
+}
+
+TEST(files_stream_both_ways)
+{
+    csn_engine *engine = remote_engine();
+    csn_sandbox *box = a_box(engine);
+    int in = memfd_create("in", MFD_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC), pipe_fd[2];
+    const int64_t size = 30 << 20;
+    csn_process_options hide = { .size = sizeof(hide), .shell = "touch hidden; chmod 000 hidden" };
+    csn_run_result result;
+    char a[4096], b[4096], *data;
+    int64_t n = 0;
+    size_t len;
+
+    csn_test_defer(free_engine, engine);
+    CHECK(ftruncate(in, size) == 0);
+    for (int64_t at = 0; at < size; at += 1 << 20)
+        CHECK(pwrite(in, &at, sizeof(at), at) == sizeof(at));
+    OK(csn_file_put_fd(box, "big file", in, 0755, &n, err));
+    CHECK_INT(n, size);
+    OK(csn_file_get_fd(box, "big file", out, &n, err));
+    CHECK_INT(n, size);
+    for (int64_t at = 0; at < size; at += 1 << 20) {
+        CHECK(pread(in, a, sizeof(a), at) == sizeof(a) &&
+              pread(out, b, sizeof(b), at) == sizeof(b));
+        CHECK(memcmp(a, b, sizeof(a)) == 0);
+    }
+    CHECK(pipe(pipe_fd) == 0 && write(pipe_fd[1], "through a pipe", 14) == 14);
+    close(pipe_fd[1]);
+    OK(csn_file_put_fd(box, "deep/er/piped", pipe_fd[0], 0, NULL, err));
+    OK(csn_file_get(box, "deep/er/piped", 0, &data, &len, err));
+    CHECK_MEM(data, len, "through a pipe", 14);
+    free(data);
+    OK(csn_file_put(box, "empty", "", 0, 0, err));
+    OK(csn_file_get(box, "empty", 0, &data, &len, err));
+    CHECK_INT(len, 0);
+    free(data);
+    FAILS(csn_file_get(box, "big file", 1000, &data, &len, err), CSN_E_TOO_LARGE);
+    FAILS(csn_file_get(box, "absent", 0, &data, &len, err), CSN_E_NOT_FOUND);
+    FAILS(csn_file_get(box, "deep", 0, &data, &len, err), CSN_E_NOT_REGULAR);
+    OK(csn_run(box, &hide, &result, err));
+    csn_run_result_done(&result);
+    FAILS(csn_file_get(box, "hidden", 0, &data, &len, err), CSN_E_DENIED);
+    csn_sandbox_free(box);
+    close(pipe_fd[0]);
+    close(in);
+    close(out);
+}
+
+static void note_done(char *data, int64_t n, int result, const csn_error *err, void *user)
+{
+    (void) data;
+    (void) n;
+    (void) err;
+    *(int *) user = result < 0 ? result : 1;
+}
+
+TEST(an_upload_from_a_pipe_that_gives_nothing_can_be_cancelled)
+{
+    csn_engine *engine = remote_engine();
+    csn_sandbox *box = a_box(engine);
+    csn_file_source from = { .size = sizeof(from), .is_fd = 1 };
+    int pipe_fd[2], done = 0;
+
+    csn_test_defer(free_engine, engine);
+    CHECK(pipe(pipe_fd) == 0);
+    from.fd = pipe_fd[0];
+    OK(csn_file_put_start(box, "x", &from, 0, note_done, &done, err));
+    while (csn_engine_dispatch(engine, 200, NULL) > 0)
+        ;
+    CHECK_INT(done, 0);
+    csn_file_cancel(box, &done);
+    CHECK_INT(done, 0);
+    while (!done)
+        OK(csn_engine_dispatch(engine, 10000, err));
+    CHECK_INT(done, CSN_E_CANCELLED);
+    csn_sandbox_free(box);
+}
+
+TEST(what_it_can_not_do_it_says_by_name)
+{
+    csn_engine *engine = remote_engine();
+    csn_sandbox *box = a_box(engine), *other;
+    csn_process_options pty = { .size = sizeof(pty), .shell = "x", .is_pty = 1 };
+    csn_sandbox_options limited = { .size = sizeof(limited), .memory_bytes = 64 << 20 };
+    csn_process *process;
+    csn_error why = { 0 };
+    csn_usage usage;
+    int fd;
+
+    csn_test_defer(free_engine, engine);
+    FAILS(csn_sandbox_stop(box, 0, err), CSN_E_UNSUPPORTED);
+    FAILS(csn_sandbox_snapshot(box, "i", err), CSN_E_UNSUPPORTED);
+    FAILS(csn_sandbox_fork(box, NULL, &other, err), CSN_E_UNSUPPORTED);
+    FAILS(csn_sandbox_usage(box, &usage, err), CSN_E_UNSUPPORTED);
+    FAILS(csn_file_open(box, "x", CSN_OPEN_READ, 0, &fd, err), CSN_E_UNSUPPORTED);
+    FAILS(csn_process_start(box, &pty, &process, err), CSN_E_UNSUPPORTED);
+    FAILS(csn_sandbox_create(engine, &limited, &other, err), CSN_E_UNSUPPORTED);
+    FAILS(csn_image_remove(engine, "py", err), CSN_E_UNSUPPORTED);
+    FAILS(csn_volume_create(engine, "v", err), CSN_E_UNSUPPORTED);
+    (void) csn_file_mkdir(box, "d", 0755, &why);
+    CHECK_STR(why.message, "the remote backend can't make a directory yet");
+    csn_sandbox_free(box);
+}
+
+TEST(an_engine_takes_what_it_made_along)
+{
+    csn_engine *first = remote_engine(), *second = remote_engine();
+    csn_sandbox_options kept = { .size = sizeof(kept), .is_detached = 1, .name = "kept-one" };
+    csn_sandbox *a = a_box(first), *b = a_box(first), *c = NULL;
+
+    csn_test_defer(free_engine, second);
+    OK(csn_sandbox_create(first, &kept, &c, err));
+    CHECK_INT(count_boxes(second), 3);
+    csn_engine_free(first);
+    CHECK_INT(count_boxes(second), 1); /* gone when it returns, but for the detached one */
+    FAILS(csn_sandbox_delete(a, err), CSN_E_INVALID);
+    csn_sandbox_free(a);
+    csn_sandbox_free(b);
+    csn_sandbox_free(c);
+    OK(csn_sandbox_open(second, "kept-one", &c, err));
+    OK(csn_sandbox_delete(c, err));
+    csn_sandbox_free(c);
+    CHECK_INT(count_boxes(second), 0);
+}
+
+static void note_box(csn_sandbox *box, int result, const csn_error *err, void *user)
+{
+    (void) err;
+    CHECK(!box);
+    *(int *) user = result;
+}
+
+TEST(a_create_under_way_ends_with_its_engine_and_leaves_nothing)
+{
+    csn_engine *first = remote_engine(), *second = remote_engine();
+    int results[5] = { 0 };
+
+    csn_test_defer(free_engine, second);
+    for (int i = 0; i < 5; i++)
+        OK(csn_sandbox_create_start(first, NULL, note_box, &results[i], err));
+    csn_engine_free(first);
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(results[i], CSN_E_CANCELLED);
+    CHECK_INT(count_boxes(second), 0);
+}
+
+TEST(options_that_make_no_sense_are_refused)
+{
+    csn_engine_options o = { .size = sizeof(o), .remote_url = "http://127.0.0.1:1/api" };
+    csn_engine *engine;
+
+    FAILS(csn_engine_open(&o, &engine, err), CSN_E_INVALID); /* no key */
+    o.remote_key = "with a blank";
+    FAILS(csn_engine_open(&o, &engine, err), CSN_E_INVALID);
+    o.remote_key = "dtn_x";
+    o.remote_url = "127.0.0.1/api";
+    FAILS(csn_engine_open(&o, &engine, err), CSN_E_INVALID);
+    o.remote_url = "http://127.0.0.1:1/api";
+    o.libexec_dir = "/nonexistent";
+    FAILS(csn_engine_open(&o, &engine, err), CSN_E_UNSUPPORTED);
+}
+
+TEST(nothing_stays_open)
+{
+    int before = csn_test_count_fds();
+    csn_engine *engine = remote_engine();
+    csn_sandbox *box = a_box(engine);
+    csn_process_options po = { .size = sizeof(po), .shell = "true" };
+    csn_run_result result;
+
+    OK(csn_run(box, &po, &result, err));
+    csn_run_result_done(&result);
+    OK(csn_file_put(box, "x", "x", 1, 0, err));
+    csn_sandbox_free(box);
+    csn_engine_free(engine);
+    CHECK_INT(csn_test_count_fds(), before);
+}
