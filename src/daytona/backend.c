@@ -25,13 +25,6 @@ int csn_daytona_cannot(csn_error *err, const char *what)
 
 /* ---- what is not there yet: each says so by name ---- */
 
-static int no_gc(csn_backend *backend, uint32_t *ret_n, csn_error *err)
-{
-    (void) backend;
-    (void) ret_n;
-    return csn_daytona_cannot(err, "remove what other programs left");
-}
-
 static int no_fork(csn_box *box, csn_wish *wish, csn_box_done_fn *done, void *user, csn_error *err)
 {
     (void) box;
@@ -266,7 +259,7 @@ static const csn_backend_ops ops = {
     .is_remote = true,
     .free = close_all,
     .place = place,
-    .gc = no_gc,
+    .gc = csn_daytona_gc,
     .create = csn_daytona_create,
     .fork = no_fork,
     .find = csn_daytona_find,

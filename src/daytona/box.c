@@ -137,7 +137,8 @@ static int write_wish(csn_buf *out, const csn_daytona *d, const csn_wish *wish, 
     put_pairs(&w, wish->labels);
     csn_jw_kstr(&w, "caisson.machine", d->machine);
     csn_jw_kstr(&w, "caisson.boot", d->boot);
-    csn_jw_kstr(&w, "caisson.program", d->program);
+    if (!wish->is_detached) /* one that lives on is nobody's to sweep */
+        csn_jw_kstr(&w, "caisson.program", d->program);
     csn_jw_end_object(&w);
     csn_jw_kbool(&w, "networkBlockAll", wish->network == CSN_NET_NONE);
     csn_jw_kint(&w, "autoStopInterval",

@@ -62,6 +62,7 @@ void csn_daytona_end_creations(csn_daytona *d);
 int csn_daytona_find(csn_backend *backend, const char *key, csn_box **ret_box, csn_error *err);
 int csn_daytona_list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err);
 int csn_daytona_refresh(csn_box *box, csn_error *err);
+int csn_daytona_gc(csn_backend *backend, uint32_t *ret_n_removed, csn_error *err);
 /* What a service does not tell. */
 void csn_daytona_facts(csn_receipt *receipt);
 
@@ -83,5 +84,8 @@ void csn_daytona_file_cancel(csn_box *box, const void *owner);
 
 /* labels.c */
 void csn_daytona_whose(csn_daytona *d);
+struct csn_dto;
+/* Made by a program of this machine that is no more, and not to live on without it. */
+bool csn_daytona_is_left(const csn_daytona *d, const struct csn_dto *dto);
 
 #endif

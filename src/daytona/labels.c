@@ -2,10 +2,12 @@
 /* Whose a sandbox is, as labels: the machine, its boot and the program. Who comes later can tell from them whether the program
  * that made a sandbox still lives. */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "answer.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -39,21 +41,49 @@ static void name_machine(csn_daytona *d)
     csn_hex(d->machine, digest, 16);
 }
 
-/* Field 22 of stat: a number that is used again has another beginning. */
-static void name_program(csn_daytona *d)
+/* Field 22 of stat: a number that is used again has another beginning. "": there is no such process. */
+static void name_process(int pid, char out[48])
 {
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
-    csn_str stat = line_of("/proc/self/stat", &text), field = { 0 };
-    const char *close = memrchr(stat.data, ')', stat.len);
+    char path[32];
+    csn_str stat, field = { 0 };
+    const char *close;
 
-    if (close) {
-        csn_str rest = csn_str_n(close + 1, (size_t) (stat.data + stat.len - close - 1));
+    (void) snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    stat = line_of(path, &text);
+    close = stat.len > 0 ? memrchr(stat.data, ')', stat.len) : NULL;
+    out[0] = '\0';
+    if (!close)
+        return;
+    csn_str rest = csn_str_n(close + 1, (size_t) (stat.data + stat.len - close - 1));
+    for (int i = 2; i <= 22 && csn_str_split(&rest, ' ', &field); i++)
+        ;
+    (void) snprintf(out, 48, "%d-%.*s", pid, (int) (field.len < 24 ? field.len : 24), field.data);
+}
 
-        for (int i = 2; i <= 22 && csn_str_split(&rest, ' ', &field); i++)
-            ;
-    }
-    (void) snprintf(d->program, sizeof(d->program), "%d-%.*s", (int) getpid(),
-                    (int) (field.len < 24 ? field.len : 24), field.data ? field.data : "");
+static const char *label_of(const csn_dto *dto, const char *key)
+{
+    for (size_t i = 0; i < dto->n_labels; i++)
+        if (strcmp(dto->labels[i].key, key) == 0)
+            return dto->labels[i].value;
+    return "";
+}
+
+bool csn_daytona_is_left(const csn_daytona *d, const csn_dto *dto)
+{
+    const char *program = label_of(dto, "caisson.program");
+    char now[48];
+    int64_t pid;
+
+    if (!program[0] || strcmp(label_of(dto, "caisson.machine"), d->machine) != 0)
+        return false;
+    if (strcmp(label_of(dto, "caisson.boot"), d->boot) != 0)
+        return true;
+    if (csn_parse_i64(csn_str_n(program, strcspn(program, "-")), &pid) < 0 || pid <= 0 ||
+        pid > INT_MAX)
+        return false; /* not one of ours, whatever it says */
+    name_process((int) pid, now);
+    return strcmp(now, program) != 0;
 }
 
 void csn_daytona_whose(csn_daytona *d)
@@ -64,5 +94,5 @@ void csn_daytona_whose(csn_daytona *d)
     if (csn_str_copy(d->boot, sizeof(d->boot), boot) < 0)
         d->boot[0] = '\0';
     name_machine(d);
-    name_program(d);
+    name_process(getpid(), d->program);
 }

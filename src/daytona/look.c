@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes that are there: one by its id or name, all of them, one again. These verbs wait, in turns of the engine's loop. */
+/* Sandboxes that are there: one by its id or name, all of them, one again, those that nobody owns. These verbs wait, in turns of the engine's loop. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,11 +32,11 @@ static void keep_answer(const csn_web_answer *a, int result, const csn_error *er
         copy->result = csn_fail(&copy->err, CSN_E_NO_MEMORY, "read the service's answer");
 }
 
-static int get_and_wait(csn_daytona *d, const char *what, const char *url, csn_buf *ret_body,
-                        csn_error *err)
+static int ask_and_wait(csn_daytona *d, const char *what, const char *method, const char *url,
+                        csn_buf *ret_body, csn_error *err)
 {
     csn_api_call_spec spec =
-        CSN_API_CALL_SPEC(.what = what, .method = "GET", .url = url,
+        CSN_API_CALL_SPEC(.what = what, .method = method, .url = url,
                           .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_ASK_MS));
     answer_copy copy = { .body = CSN_BUF_INIT };
     csn_error own = { 0 };
@@ -166,7 +166,7 @@ static int look(csn_daytona *d, const char *key, csn_json **ret_doc, csn_dto *re
     csn_buf_printf(&url, "%s/sandbox/", d->url);
     if (csn_url_escape(&url, key) < 0)
         return csn_fail_sys(err, url.error, "look at sandbox '%.64s'", key);
-    r = get_and_wait(d, "look at a sandbox", url.data, &body, err);
+    r = ask_and_wait(d, "look at a sandbox", "GET", url.data, &body, err);
     return r < 0 ? r : csn_dto_parse(body.data, body.len, ret_doc, ret, err);
 }
 
@@ -197,27 +197,11 @@ int csn_daytona_refresh(csn_box *box, csn_error *err)
     return r;
 }
 
-static int tell_page(const csn_json *items, csn_sandbox_list_fn fn, void *user, csn_error *err)
-{
-    for (size_t i = 0; i < csn_json_count(items); i++) {
-        csn_auto(wish) csn_wish wish = { .id_index = -1 };
-        csn_sandbox_info info;
-        csn_dto dto;
-        int r = csn_dto_read(csn_json_at(items, i), &dto, err);
+typedef int page_fn(csn_daytona *d, const csn_dto *dto, void *user, csn_error *err);
 
-        if (r >= 0)
-            r = fill_wish(&dto, &wish, err);
-        if (r < 0)
-            return r;
-        csn_wish_info(&wish, dto.state, &info);
-        fn(&info, user);
-    }
-    return CSN_OK;
-}
-
-int csn_daytona_list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err)
+/* Every sandbox of the service that this key sees; `query` ("": none) narrows it. */
+static int walk_pages(csn_daytona *d, const char *query, page_fn *fn, void *user, csn_error *err)
 {
-    csn_daytona *d = csn_daytona_of(backend);
     csn_auto(buf) csn_buf cursor = CSN_BUF_INIT;
 
     for (int page = 0; page < PAGES_MAX; page++) {
@@ -226,24 +210,100 @@ int csn_daytona_list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, c
         csn_auto(json) csn_json *doc = NULL;
         const csn_json *items;
         const char *next;
+        csn_dto dto;
         int r;
 
-        csn_buf_printf(&url, "%s/sandbox?limit=%d", d->url, CSN_DTO_LIST_MAX);
+        csn_buf_printf(&url, "%s/sandbox?limit=%d%s", d->url, CSN_DTO_LIST_MAX, query);
         if (cursor.len > 0) {
             csn_buf_puts(&url, "&cursor=");
             csn_url_escape(&url, cursor.data);
         }
         if (url.error < 0)
             return csn_fail_sys(err, url.error, "list sandboxes");
-        r = get_and_wait(d, "list sandboxes", url.data, &body, err);
+        r = ask_and_wait(d, "list sandboxes", "GET", url.data, &body, err);
         if (r >= 0)
             r = csn_dto_list_parse(body.data, body.len, &doc, &items, &next, err);
-        if (r >= 0)
-            r = tell_page(items, fn, user, err);
+        for (size_t i = 0; r >= 0 && i < csn_json_count(items); i++) {
+            r = csn_dto_read(csn_json_at(items, i), &dto, err);
+            if (r >= 0)
+                r = fn(d, &dto, user, err);
+        }
         if (r < 0 || !next[0])
             return r;
         csn_buf_clear(&cursor);
         csn_buf_puts(&cursor, next);
     }
     return csn_fail(err, CSN_E_TOO_LARGE, "list sandboxes: more than %d pages", PAGES_MAX);
+}
+
+typedef struct listener {
+    csn_sandbox_list_fn fn;
+    void *user;
+} listener;
+
+static int tell_one(csn_daytona *d, const csn_dto *dto, void *user, csn_error *err)
+{
+    csn_auto(wish) csn_wish wish = { .id_index = -1 };
+    const listener *to = user;
+    csn_sandbox_info info;
+    int r = fill_wish(dto, &wish, err);
+
+    (void) d;
+    if (r < 0)
+        return r;
+    csn_wish_info(&wish, dto->state, &info);
+    to->fn(&info, to->user);
+    return CSN_OK;
+}
+
+int csn_daytona_list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err)
+{
+    listener to = { fn, user };
+
+    return walk_pages(csn_daytona_of(backend), "", tell_one, &to, err);
+}
+
+/* ---- what dead programs left ---- */
+
+static int note_left(csn_daytona *d, const csn_dto *dto, void *user, csn_error *err)
+{
+    csn_buf *ids = user; /* each with its NUL */
+
+    if (!csn_daytona_is_left(d, dto) || dto->state == CSN_STATE_DELETED)
+        return CSN_OK;
+    return csn_buf_append(ids, dto->id, strlen(dto->id) + 1) < 0
+               ? csn_fail(err, CSN_E_NO_MEMORY, "look for what was left")
+               : CSN_OK;
+}
+
+static int delete_left(csn_daytona *d, const char *id, csn_error *err)
+{
+    csn_auto(buf) csn_buf url = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf body = CSN_BUF_INIT;
+    int r;
+
+    if (csn_buf_printf(&url, "%s/sandbox/%s", d->url, id) < 0)
+        return csn_fail_sys(err, url.error, "delete sandbox '%s'", id);
+    r = ask_and_wait(d, "delete a sandbox", "DELETE", url.data, &body, err);
+    return r == CSN_E_NOT_FOUND ? CSN_OK : r;
+}
+
+int csn_daytona_gc(csn_backend *backend, uint32_t *ret_n_removed, csn_error *err)
+{
+    csn_daytona *d = csn_daytona_of(backend);
+    csn_auto(buf) csn_buf ids = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf labels = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf query = CSN_BUF_INIT;
+    int r;
+
+    csn_buf_printf(&labels, "{\"caisson.machine\":\"%s\"}", d->machine);
+    csn_buf_puts(&query, "&labels=");
+    csn_url_escape(&query, labels.data);
+    *ret_n_removed = 0;
+    r = walk_pages(d, query.data, note_left, &ids, err);
+    for (size_t at = 0; r >= 0 && at < ids.len; at += strlen(ids.data + at) + 1) {
+        r = delete_left(d, ids.data + at, err);
+        *ret_n_removed += r >= 0;
+    }
+    return r;
 }

@@ -19,7 +19,7 @@
 #include "kern/pidfd.h"
 #include "wire/frame.h"
 
-enum { OUTBOX_MAX = 4096, END_GRACE_MS = 2000 };
+enum { END_GRACE_MS = 2000 };
 
 struct csn_exchange {
     csn_list link;

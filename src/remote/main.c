@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "kern/caps.h"
 #include "kern/landlock.h"
+#include "kern/pidfd.h"
 #include "remote.h"
 
 enum { SOCK = 0, FILES_MAX = 4096, LAST_PAUSE_MS = 300 };
@@ -181,7 +182,7 @@ static int take_last(csn_remote_program *p, csn_msg *msg)
     if (!last.method[0])
         return 0;
     if (p->n_lasts >= CSN_WEB_LAST_MAX)
-        return -EBADMSG;
+        return 0; /* that many are deleted by the service itself, when nobody uses them */
     last_request *keep = csn_calloc(1, sizeof(*keep) + strlen(last.url) + 1);
     if (!keep)
         return -ENOMEM;
@@ -336,6 +337,26 @@ static void on_engine(csn_source *src, uint32_t events, void *user)
         begin_to_leave(p);
 }
 
+/* The engine's process has ended. Its socket says so most often; but a child that it forked may hold that, too. */
+static void on_parent(csn_source *src, uint32_t events, void *user)
+{
+    csn_remote_program *p = user;
+
+    (void) events; /* readable: it ended */
+    csn_source_remove(src);
+    if (!p->is_leaving)
+        begin_to_leave(p);
+}
+
+static void watch_parent(csn_remote_program *p)
+{
+    int fd = -1;
+
+    if (csn_pidfd_open(getppid(), &fd) < 0 ||
+        csn_loop_add(p->loop, fd, EPOLLIN, on_parent, p, NULL) < 0)
+        csn_close(&fd); /* then the socket alone tells; once watched it stays open to our end */
+}
+
 /* ---- this process ---- */
 
 /* This process keeps: reading files (resolver, certificates), sockets, the descriptors it is given. It gives up: changing and
@@ -387,6 +408,7 @@ int main(int argc, char **argv)
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || csn_loop_new(&p.loop) < 0 ||
         csn_multi_open(&p) < 0 || csn_loop_add(p.loop, SOCK, EPOLLIN, on_engine, &p, &p.source) < 0)
         return 1;
+    watch_parent(&p);
     r = csn_loop_run(p.loop);
     curl_multi_cleanup(p.multi);
     csn_loop_free(p.loop);

@@ -52,8 +52,8 @@ struct csn_transfer {
 
     csn_buf body;
     int64_t max_bytes, n_bytes, retry_after_ms;
-    csn_web_failure failure; /* ours, before curl's */
-    bool is_enough;          /* of an error's body */
+    csn_web_failure failure;     /* ours, before curl's */
+    bool is_enough;              /* of an error's body */
     char words[CURL_ERROR_SIZE]; /* curl's */
     char type[256], sentence[CURL_ERROR_SIZE];
     csn_web_answer answer; /* once done */

@@ -1,10 +1,14 @@
 /* A remote engine from C, against the server that DAYTONA_API_URL names: engine.py starts one. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+#include "base/str.h"
 #include "story/story.h"
 
 static csn_engine *remote_engine(void)
@@ -197,6 +201,99 @@ TEST(an_engine_takes_what_it_made_along)
     OK(csn_sandbox_delete(c, err));
     csn_sandbox_free(c);
     CHECK_INT(count_boxes(second), 0);
+}
+
+/* A program of its own with one sandbox: says its id, then waits for its end. With `has_child` a fork of it stays behind. */
+static pid_t a_program(bool has_child, char ret_id[80])
+{
+    int ends[2], stay[2];
+    ssize_t n;
+    pid_t pid;
+
+    CHECK(pipe(ends) == 0 && pipe(stay) == 0); /* the writing end of `stay` is the test's alone */
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        csn_sandbox *box = a_box(remote_engine());
+
+        (void) close(stay[1]);
+        if (has_child && fork() == 0) {
+            (void) close(ends[1]);
+            (void) !read(stay[0], ret_id,
+                         1); /* until the test ends; holds the engine's descriptors */
+            _exit(0);
+        }
+        CHECK(write(ends[1], csn_sandbox_id(box), strlen(csn_sandbox_id(box))) > 0);
+        (void) close(ends[1]);
+        for (;;)
+            (void) pause();
+    }
+    (void) close(ends[1]);
+    n = read(ends[0], ret_id, 79);
+    CHECK(n > 0);
+    ret_id[n] = '\0';
+    (void) close(ends[0]);
+    return pid;
+}
+
+static void end_program(pid_t pid)
+{
+    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+}
+
+static bool is_empty(void *engine)
+{
+    return count_boxes(engine) == 0;
+}
+
+TEST(a_killed_program_leaves_nothing_even_with_a_child_that_lives_on)
+{
+    char id[80];
+    csn_engine *engine;
+    pid_t pid = a_program(true, id);
+
+    engine = remote_engine();
+    csn_test_defer(free_engine, engine);
+    CHECK_INT(count_boxes(engine), 1);
+    end_program(pid);
+    CHECK(until(is_empty, engine));
+}
+
+static pid_t helper_of(pid_t parent)
+{
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+    char path[64];
+    int64_t pid = 0;
+
+    (void) snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int) parent, (int) parent);
+    CHECK_INT(csn_read_file(AT_FDCWD, path, &line, 4096), 0);
+    CHECK_INT(csn_parse_i64(csn_str_trim(csn_str_n(line.data, line.len)), &pid),
+              0); /* it has one */
+    return (pid_t) pid;
+}
+
+TEST(what_even_a_helper_could_not_delete_is_swept_later)
+{
+    csn_sandbox_options kept = { .size = sizeof(kept), .is_detached = 1, .name = "kept-two" };
+    char id[80];
+    pid_t pid = a_program(false, id);
+    csn_engine *engine = remote_engine();
+    csn_sandbox *own = a_box(engine), *detached = NULL;
+    uint32_t n = 99;
+
+    csn_test_defer(free_engine, engine);
+    OK(csn_sandbox_create(engine, &kept, &detached, err));
+    OK(csn_engine_gc(engine, &n, err));
+    CHECK_INT(n, 0); /* both programs live */
+    CHECK_INT(kill(helper_of(pid), SIGKILL), 0);
+    end_program(pid);
+    CHECK_INT(count_boxes(engine), 3);
+    OK(csn_engine_gc(engine, &n, err));
+    CHECK_INT(n, 1);
+    CHECK_INT(count_boxes(engine), 2); /* our own, and the one that was to live on */
+    OK(csn_sandbox_delete(detached, err));
+    csn_sandbox_free(detached);
+    csn_sandbox_free(own);
 }
 
 static void note_box(csn_sandbox *box, int result, const csn_error *err, void *user)
