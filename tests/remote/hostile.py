@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import socket
+import ssl
+import subprocess
 import sys
 import tempfile
 import threading
@@ -27,11 +29,15 @@ def http(status, body=b"", headers="", kind="application/json"):
 class Endpoint:
     """Answers every request by a function: bytes to send, None to hang up; or the function sends itself."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, certificate=None):
+        self.tls = None
+        if certificate:
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(certificate)
         self.answer, self.requests, self.lock = answer, [], threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/api"
+        self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self.port}/api"
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -45,6 +51,8 @@ class Endpoint:
     def serve(self, conn):
         buffer = b""
         try:
+            if self.tls:
+                conn = self.tls.wrap_socket(conn, server_side=True)
             while True:
                 while b"\r\n\r\n" not in buffer:
                     piece = conn.recv(65536)
@@ -80,7 +88,7 @@ class Endpoint:
         return {"id": "11111111-2222-4333-8444-555555555555", "organizationId": "o", "name": "n", "user": "daytona",
                 "env": {}, "labels": {}, "public": False, "networkBlockAll": True, "target": "us", "cpu": 1, "gpu": 0,
                 "memory": 1, "disk": 3, "state": "started",
-                "toolboxProxyUrl": f"http://127.0.0.1:{self.port}/toolbox", **more}
+                "toolboxProxyUrl": self.url.replace("/api", "/toolbox"), **more}
 
 
 def only_create(said):
@@ -234,11 +242,11 @@ STEPS = {
 }
 
 
-def attempt(answer, work, *options):
-    endpoint = Endpoint(answer)
+def attempt(answer, work, *options, certificate=None, **variables):
+    endpoint = Endpoint(answer, certificate)
     begun = time.monotonic()
     done = caisson("candidate", "s.py", "-o", "x", "--daytona", "--output", f"out-{endpoint.port}", *options,
-                   env=environment(endpoint.url, KEY), cwd=work, seconds=200)
+                   env=environment(endpoint.url, KEY, **variables), cwd=work, seconds=200)
     took = time.monotonic() - begun
     endpoint.close()
     return endpoint, done, took
@@ -309,6 +317,32 @@ def the_key_goes_to_the_service_alone(work, pool):
     other.close()
 
 
+def certificate_of(work, name, subject):
+    """Signs itself; key and certificate in one file."""
+    path = pathlib.Path(work, name)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test", "-addext",
+                    f"subjectAltName={subject}", "-keyout", f"{path}.key", "-out", f"{path}.crt"], check=True,
+                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    path.write_text(pathlib.Path(f"{path}.key").read_text() + pathlib.Path(f"{path}.crt").read_text())
+    return str(path)
+
+
+def a_certificate_is_verified(work, pool):
+    ours = certificate_of(work, "ours.pem", "IP:127.0.0.1")
+    others = certificate_of(work, "others.pem", "DNS:elsewhere.example")
+    endpoint, done, took = attempt(until_step(), work, certificate=ours)
+    good, *notes = judge("nobody vouches", endpoint, done, took, 3, "can't be trusted", 20)
+    lib.ok(good and endpoint.requests == [], "TLS: a certificate that nobody vouches for, and no request is sent", *notes)
+    endpoint, done, took = attempt(until_step(), work, certificate=others, SSL_CERT_FILE=others + ".crt")
+    good, *notes = judge("another name", endpoint, done, took, 3, "can't be trusted", 20)
+    lib.ok(good and endpoint.requests == [], "TLS: a certificate of another name", *notes)
+    endpoint, done, took = attempt(until_step(), work, certificate=ours, SSL_CERT_FILE=ours + ".crt")
+    lib.equal(done.returncode, 0, "TLS: SSL_CERT_FILE names whom to trust")
+    endpoint, done, took = attempt(until_step(create=lambda e, c: http(200, e.box(
+        toolboxProxyUrl="http://192.0.2.1/toolbox"))), work, certificate=ours, SSL_CERT_FILE=ours + ".crt")
+    lib.has(done.stderr.decode(), "without TLS no key goes there", "TLS: and no key goes from there to where there is none")
+
+
 def a_request_is_as_the_sdks_send_it(work, pool):
     endpoint, done, _ = attempt(until_step(), work)
     by = {path.rsplit("/", 1)[-1].partition("?")[0]: (method, path, head, body)
@@ -330,7 +364,7 @@ def a_request_is_as_the_sdks_send_it(work, pool):
 
 
 TESTS = [hostile_creates, hostile_steps, what_was_made_is_deleted, a_cut_anywhere_is_an_error,
-         the_key_goes_to_the_service_alone, a_request_is_as_the_sdks_send_it]
+         the_key_goes_to_the_service_alone, a_certificate_is_verified, a_request_is_as_the_sdks_send_it]
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(12) as its_pool:
