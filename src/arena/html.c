@@ -138,7 +138,9 @@ static void put_winner(csn_sink *k, const csn_arena_result *r)
         if (r->no_sandbox) {
             csn_buf_puts(&k->buf, "<p class=\"err\">");
             put_text(k, r->no_sandbox);
-            csn_buf_puts(&k->buf, "</p><p class=\"hint\">Try: <code>caisson doctor</code></p>");
+            csn_buf_puts(&k->buf, "</p><p class=\"hint\">Try: <code>");
+            put_text(k, csn_no_sandbox_advice(r));
+            csn_buf_puts(&k->buf, "</code></p>");
         }
         csn_buf_puts(&k->buf, "</div>\n");
         return;

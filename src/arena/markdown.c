@@ -161,7 +161,8 @@ void csn_report_markdown(csn_sink *sink, const csn_arena_result *r, const size_t
     }
     if (r->no_sandbox) { /* nobody ran: a table would be rows of nothing */
         put_inline(out, r->no_sandbox);
-        csn_buf_printf(out, "\n\nTry: `caisson doctor`\n\n---\n%s\n", r->environment);
+        csn_buf_printf(out, "\n\nTry: `%s`\n\n---\n%s\n", csn_no_sandbox_advice(r),
+                       r->environment);
         return;
     }
     put_scores(out, r, order);

@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/fault.h"
@@ -123,10 +125,21 @@ const char *csn_text_size(int64_t bytes, char out[32])
     return out;
 }
 
+static bool is_remote(const csn_arena_result *r)
+{
+    return strcmp(r->execution_mode, "daytona") == 0;
+}
+
+const char *csn_no_sandbox_advice(const csn_arena_result *r)
+{
+    return is_remote(r) ? "check DAYTONA_API_KEY and DAYTONA_API_URL, or run without --daytona"
+                        : "caisson doctor";
+}
+
 const char *csn_no_winner_why(const csn_arena_result *r)
 {
     if (r->no_sandbox)
-        return "no sandbox could be made here";
+        return is_remote(r) ? "no sandbox could be made in Daytona" : "no sandbox could be made here";
     return r->cancelled ? "the run was cancelled" : "no candidate passed every gate";
 }
 

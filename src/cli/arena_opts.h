@@ -37,6 +37,7 @@ void cli_arena_done(cli_arena_run *run);
 
 /* Says why no sandbox could be created on this machine, and where to look: the end of a contest or a candidate. */
 void cli_arena_note_cause(void);
+#define CLI_ARENA_REMOTE_ADVICE "check DAYTONA_API_KEY and DAYTONA_API_URL, or run without --daytona"
 
 /* "TEXT", "@FILE" or "@@TEXT" for a text that begins with '@'. -1, or an exit status. */
 int cli_read_objective(const cli_command *cmd, const char *given, csn_buf *out);

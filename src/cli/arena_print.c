@@ -187,7 +187,9 @@ void cli_arena_scores(int fd, const csn_arena_result *r)
                        cli_has_color(fd) ? "\033[0m" : "");
     } else {
         csn_buf_printf(&out, "\nNo winner: %s\n",
-                       r->no_sandbox  ? "no sandbox could be made here"
+                       r->no_sandbox  ? csn_streq(r->execution_mode, "daytona")
+                                            ? "no sandbox could be made in Daytona"
+                                            : "no sandbox could be made here"
                        : r->cancelled ? "the run was cancelled"
                                       : "no candidate passed every gate");
     }

@@ -266,8 +266,12 @@ static int conclude(struct contest *c, const csn_arena_result *r, int talk)
         return 0;
     if (!r->no_sandbox)
         return CLI_ARENA_FAILED;
-    cli_note("no sandbox could be made here: %s", r->no_sandbox);
-    cli_arena_note_cause();
+    bool is_remote = csn_streq(r->execution_mode, "daytona");
+    cli_note("no sandbox could be made %s: %s", is_remote ? "in Daytona" : "here", r->no_sandbox);
+    if (is_remote)
+        cli_try(CLI_ARENA_REMOTE_ADVICE);
+    else
+        cli_arena_note_cause();
     return CLI_ARENA_NO_BACKEND;
 }
 

@@ -81,7 +81,11 @@ static int show(const struct values *v, const csn_candidate_result *r)
         show_tail(r);
     if (r->error_message)
         cli_note("%s", r->error_message);
-    if (advice && !v->quiet && csn_starts_with(r->error_message, "Could not create sandbox"))
+    bool has_no_sandbox =
+        r->error_message && csn_starts_with(r->error_message, "Could not create sandbox");
+    if (has_no_sandbox && v->arena.daytona)
+        advice = CLI_ARENA_REMOTE_ADVICE;
+    if (has_no_sandbox && !v->arena.daytona && !v->quiet)
         cli_arena_note_cause();
     else if (advice && !v->quiet)
         cli_try(advice);
