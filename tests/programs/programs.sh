@@ -51,11 +51,11 @@ cpython=(test_os test_posix test_pathlib test_shutil test_tempfile test_mmap tes
     test_faulthandler test_socket test_thread test_fork1 test_wait4 test_pipes test_poll test_openpty
     test_unicode test_set test_dict test_decimal test_datetime test_csv test_bz2 test_gzip test_lzma test_zlib
     test_inspect test_ast test_compile test_generators test_coroutines test_contextlib test_dataclasses)
-if /usr/bin/python3 -c 'import test.regrtest' 2>/dev/null; then
+if /usr/bin/python3 -c 'import test.regrtest, test.test_os' 2>/dev/null; then
     try "CPython's test suite: ${#cpython[@]} modules" "${roomy[@]}" -- python3 -m test -j2 \
         -i '*UDPLITE*' -i '*fsize*' -i test_disk_usage "${cpython[@]}"
 else
-    skip "CPython's test suite" "libpython3-testsuite is not installed"
+    skip "CPython's test suite" "libpython3.11-testsuite is not installed"
 fi
 
 # --- pip and venv -------------------------------------------------------------------------------------------------
