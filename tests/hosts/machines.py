@@ -31,6 +31,7 @@ class Machine:
     verbs: tuple = ALL        # which are tried
     cause: str = ""           # a regular expression: no verb works, and doctor, verbs and serve name this
     refuses: dict = dataclasses.field(default_factory=dict)  # verb: cause, where only some don't
+    remedy: str = "caisson doctor"  # what a verb that fails says to try
     receipt: str = ""         # a regular expression that a receipt has
     seen: str = ""            # a regular expression that doctor prints although all works
     note: str = ""            # for docs/machines.md: what to do, or what is different
@@ -113,7 +114,7 @@ MACHINES = [
     Machine("ulimit-n", "`ulimit -n 64`, user", steps=("64 files",),
             verbs=("doctor", "run_file", "arena", "interp", "blocks", "box")),
     Machine("ulimit-f", "`ulimit -f 100`, user", steps=("small files",), verbs=("run_sh",), cause="File too large",
-            note="a larger `ulimit -f`"),
+            remedy="ulimit -f unlimited", note="`ulimit -f unlimited`"),
 
     Machine("job-root", "a batch job's cgroup: 160 MiB, half a processor, 120 processes; root", user="root", job="csn-hosts-job-root",
             verbs=("doctor", "run_file", "arena", "box"), note="the job's limits hold, and its groups can be removed"),

@@ -81,7 +81,7 @@ def check_refusal(report, row, verb, done, cause):
         report.line(len(crosses) <= 1, f"{row.name}: doctor names one cause, once", said_by(done))
         report.line(row.user != "root" or "sudo " not in text, f"{row.name}: doctor tells no root to sudo", text)
     else:
-        report.line("caisson doctor" in text, f"{row.name}: {verb} says where to look", said_by(done))
+        report.line(row.remedy in text, f"{row.name}: {verb} says where to look", said_by(done))
         report.line("check the key" not in text and "Daytona sandbox" not in text,
                     f"{row.name}: {verb} speaks of this machine only", said_by(done))
 
