@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -209,9 +208,8 @@ static csn_state state_without_keeper(csn_local_box *box)
 {
     const csn_wish *wish = &box->base.wish;
     bool has_keeper;
-    struct stat st;
 
-    if (fstat(box->dir_fd, &st) < 0 || st.st_nlink == 0)
+    if (csn_box_is_removed(box->dir_fd))
         return CSN_STATE_DELETED;
     if (wish->phase == CSN_PHASE_DELETING)
         return CSN_STATE_DELETING;
@@ -253,8 +251,8 @@ int csn_local_box_refresh(csn_box *base, csn_error *err)
     if (csn_conn_is_open(&box->conn))
         csn_conn_poll(&box->conn);
     r = base->state == CSN_STATE_DELETED ? CSN_OK : reread(box, err);
-    if (r == CSN_E_NOT_FOUND) { /* removed by somebody else */
-        base->state = CSN_STATE_DELETED;
+    if (r == CSN_E_NOT_FOUND) { /* its record goes first, its directory last */
+        base->state = csn_box_is_removed(box->dir_fd) ? CSN_STATE_DELETED : CSN_STATE_DELETING;
         r = CSN_OK;
     } else if (r >= 0 && base->state != CSN_STATE_DELETED && !csn_conn_is_open(&box->conn) &&
                csn_local_box_connect(box) < 0) {

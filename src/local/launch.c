@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -437,20 +436,13 @@ int csn_local_start(csn_box *base, csn_done_fn done, void *user, csn_error *err)
     return CSN_OK;
 }
 
-static bool is_unlinked(int dir_fd)
-{
-    struct stat st;
-
-    return fstat(dir_fd, &st) < 0 || st.st_nlink == 0;
-}
-
 /* A keeper that has removed its box has nothing left to do but to exit, and nobody waits for that. One that is no child of
  * ours is watched through a pidfd taken when its end was asked for. */
 static void await_keeper(csn_local_box *box)
 {
     csn_local *local = csn_local_of(&box->base);
 
-    if (!box->is_busy && box->dir_fd >= 0 && is_unlinked(box->dir_fd)) {
+    if (!box->is_busy && box->dir_fd >= 0 && csn_box_is_removed(box->dir_fd)) {
         csn_orphan_add(local, box->child, true);
     } else {
         if (box->base.wish.is_detached && !box->is_busy && !box->is_deleting) {
@@ -470,7 +462,7 @@ static void await_keeper(csn_local_box *box)
 static csn_state clean_up(csn_local_box *box)
 {
     csn_local *local = csn_local_of(&box->base);
-    bool is_gone = is_unlinked(box->dir_fd);
+    bool is_gone = csn_box_is_removed(box->dir_fd);
 
     if (!is_gone && (box->base.wish.is_ephemeral || box->is_deleting)) {
         int r = csn_box_lock(box->dir_fd, true);

@@ -157,6 +157,7 @@ int csn_claim_open(csn_local *local, const char *id);
 int csn_box_lock(int dir_fd, bool wait);
 void csn_box_unlock(int dir_fd);
 bool csn_box_has_keeper(int dir_fd);
+bool csn_box_is_removed(int dir_fd); /* the last that goes is its directory */
 /* Removes everything of a box without a keeper; its directory must be locked by the caller. */
 int csn_box_remove(csn_local *local, const csn_wish *wish, int dir_fd, csn_error *err);
 int csn_local_sweep(csn_local *local, bool is_thorough, uint32_t *ret_n, csn_error *err);

@@ -45,6 +45,13 @@ void csn_box_unlock(int dir_fd)
     (void) flock(dir_fd, LOCK_UN); /* can't fail on a descriptor that was locked */
 }
 
+bool csn_box_is_removed(int dir_fd)
+{
+    struct stat st;
+
+    return fstat(dir_fd, &st) < 0 || st.st_nlink == 0;
+}
+
 /* Asked only with the directory's lock (shared will do): taking the keeper's lock for a moment must not get in the way
  * of a keeper that starts, and keepers start only under that lock. */
 bool csn_box_has_keeper(int dir_fd)
