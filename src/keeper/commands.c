@@ -202,6 +202,7 @@ static csn_command *new_command(csn_client *client, const csn_spawn *spawn, uint
     cmd->start_ns = csn_now_ns();
     cmd->oom_at_start = k->n_oom_kills;
     cmd->denied_at_start = k->n_fork_denied;
+    cmd->was_disk_full = csn_disk_is_full(k);
     cmd->full_at_start = k->n_memory_full;
     cmd->disk_at_start = csn_disk_used(k);
     cmd->state = (csn_process_state){

@@ -70,7 +70,7 @@ static csn_ending blame_limits(csn_command *cmd, int status)
         cmd->state.outer_limit = limit_around(k->outer.n_processes, k->plan.pids, met_own);
         return CSN_ENDED_PIDS_LIMIT;
     }
-    if (csn_disk_is_full(k) || met_file_limit(k, status))
+    if ((csn_disk_is_full(k) && !cmd->was_disk_full) || met_file_limit(k, status))
         return CSN_ENDED_DISK_FULL;
     return CSN_ENDED_RUNNING;
 }

@@ -71,6 +71,7 @@ struct csn_command {
     csn_timer deadline_timer, kill_timer;
     int64_t start_ns, disk_at_start;
     uint64_t oom_at_start, denied_at_start, full_at_start;
+    bool was_disk_full; /* when it began: then it was not this command that filled it */
     csn_log_files *log; /* background only */
     char *text;         /* argv joined, or the shell text */
     char *cwd;

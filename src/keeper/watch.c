@@ -128,9 +128,22 @@ static void set_disk(csn_keeper *k, int64_t ms)
         csn_end_now(k, CSN_ENDED_LOST);
 }
 
+/* A command is ended for what it wrote, never for what it found: only a disk that grew since the last measurement counts,
+ * and after an end the next one is where counting begins anew, since what was ended may have written a little more. */
+static void judge_disk(csn_keeper *k, int64_t bytes_before, int64_t inodes_before, int64_t began_ns)
+{
+    bool has_grown = k->disk_bytes > bytes_before || k->disk_inodes > inodes_before;
+    bool is_judged = is_over(k) && has_grown && !k->is_disk_excused;
+
+    k->is_disk_excused = is_judged;
+    if (is_judged || k->n_partial_rounds >= PARTIAL_ROUNDS)
+        kill_older(k, began_ns, CSN_ENDED_DISK_FULL);
+}
+
 static void on_surveyed(csn_keeper *k, const csn_disk_usage *usage, int64_t took_ns)
 {
     int64_t next_ms = took_ns / CSN_NS_PER_MS * DISK_SHARE;
+    int64_t bytes_before = k->disk_bytes, inodes_before = k->disk_inodes;
 
     if (usage) {
         k->disk_bytes = (int64_t) usage->bytes;
@@ -138,8 +151,7 @@ static void on_surveyed(csn_keeper *k, const csn_disk_usage *usage, int64_t took
     }
     /* Now and then a tree moves under our eyes; one that is never seen whole hides something. */
     k->n_partial_rounds = usage && !usage->is_partial ? 0 : k->n_partial_rounds + 1;
-    if (is_over(k) || k->n_partial_rounds >= PARTIAL_ROUNDS)
-        kill_older(k, csn_now_ns() - took_ns, CSN_ENDED_DISK_FULL);
+    judge_disk(k, bytes_before, inodes_before, csn_now_ns() - took_ns);
     if (csn_is_empty(k))
         return; /* nobody who could write; the next command wakes us */
     if (next_ms < DISK_MIN_MS)

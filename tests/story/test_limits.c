@@ -175,6 +175,22 @@ TEST_TIMEOUT(a_disk_filler_meets_a_full_disk, 60)
     neighbour_is_well();
 }
 
+/* Longer than it takes until the disk is measured again, where it is only measured. */
+TEST_TIMEOUT(who_did_not_fill_the_disk_is_not_blamed_for_it, 60)
+{
+    GIVEN(.disk_bytes = MIB(32), .is_ephemeral = 0);
+    CHECK_STR(ending_of(receipt_of(
+                  villain, (csn_process_options){ .shell = "head -c 200000000 /dev/zero > big" })),
+              "disk-full");
+    csn_receipt r = receipt_of(villain, (csn_process_options){ .shell = "sleep 1; exit 7" });
+    CHECK_STR(ending_of(r), "exit");
+    CHECK_INT(r.exit_code, 7);
+    CHECK_INT(receipt_of(villain,
+                         (csn_process_options){ .shell = "sleep 1; rm big && echo back > small" })
+                  .exit_code,
+              0);
+}
+
 TEST_TIMEOUT(a_maker_of_empty_files_meets_the_inode_limit, 60)
 {
     GIVEN(.disk_inodes = 500);
