@@ -54,9 +54,21 @@ static int give_dev(csn_keeper *k)
     return r == -EPIPE || r == -ECONNRESET ? 0 : r; /* dead already: the report of why is waited for */
 }
 
+/* Where clone3 is refused (a container with an old profile) no child can be born in a cgroup: it is moved there while it
+ * still waits for its plan. */
+static pid_t clone_child(csn_keeper *k, bool *ret_is_outside)
+{
+    int group = csn_cgroup_clone_fd(&k->cgroup);
+    pid_t pid = csn_clone(namespaces(k), group, &k->init_pidfd);
+
+    *ret_is_outside = group >= 0 && pid == -ENOTSUP;
+    return *ret_is_outside ? csn_clone(namespaces(k), -1, &k->init_pidfd) : pid;
+}
+
 int csn_clone_inside(csn_keeper *k, csn_error *err)
 {
     int setup[2] = { -1, -1 }, control[2] = { -1, -1 };
+    bool is_outside = false;
     int r = make_pair(setup);
 
     csn_dev_is_made =
@@ -66,8 +78,7 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
 #endif
     if (r == 0)
         r = make_pair(control);
-    pid_t pid =
-        r < 0 ? r : csn_clone(namespaces(k), csn_cgroup_clone_fd(&k->cgroup), &k->init_pidfd);
+    pid_t pid = r < 0 ? r : clone_child(k, &is_outside);
     if (pid == 0)
         csn_inside_run(setup[1], control[1]);
     if (pid > 0)
@@ -82,10 +93,14 @@ int csn_clone_inside(csn_keeper *k, csn_error *err)
     k->init_pid = pid;
     k->setup_fd = setup[0];
     k->control_fd = control[0];
-    r = csn_dev_is_made ? give_dev(k) : 0;
+    r = is_outside ? csn_cgroup_attach(&k->cgroup, pid) : 0;
+    if (r < 0)
+        r = csn_fail_sys(err, r, "move the sandbox into its cgroup");
+    else if (csn_dev_is_made && (r = give_dev(k)) < 0)
+        r = csn_fail_sys(err, r, "make /dev");
     if (r < 0)
         csn_kill_child(k); /* all or nothing: it may be tried again */
-    return r < 0 ? csn_fail_sys(err, r, "make /dev") : CSN_OK;
+    return r < 0 ? r : CSN_OK;
 }
 
 /* --- handing over ------------------------------------------------------------------------------------------------ */

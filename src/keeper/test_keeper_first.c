@@ -92,6 +92,7 @@ TEST(a_child_that_is_killed_is_told_by_its_signal)
 /* A user namespace in which we are an ordinary user and no namespace of this kind can be made. */
 static void enter_limited(const char *limit)
 {
+    const unsigned gid = (unsigned) getegid(); /* inside it has no name yet */
     char map[64];
 
     snprintf(map, sizeof(map), "1000 %u 1", (unsigned) geteuid());
@@ -100,7 +101,7 @@ static void enter_limited(const char *limit)
     CHECK_INT(syscall(SYS_unshare, CSN_CLONE_NEWUSER), 0);
     CHECK_INT(csn_write_file(AT_FDCWD, "/proc/self/setgroups", "deny", 4), 0);
     CHECK_INT(csn_write_file(AT_FDCWD, "/proc/self/uid_map", map, strlen(map)), 0);
-    snprintf(map, sizeof(map), "1000 %u 1", (unsigned) getegid());
+    snprintf(map, sizeof(map), "1000 %u 1", gid);
     CHECK_INT(csn_write_file(AT_FDCWD, "/proc/self/gid_map", map, strlen(map)), 0);
     CHECK_INT(csn_write_file(AT_FDCWD, limit, "0", 1), 0);
 }
