@@ -155,8 +155,10 @@ static int clone_image(const csn_keeper *k, const csn_plan_mount *mount, int *re
         r = csn_loop_volume_open(dir, &whole);
     if (r < 0)
         return r;
-    if (mount->subpath[0])
-        return clone_subpath(whole, mount->subpath, ret_fd); /* before Linux 6.15: -EINVAL */
+    if (mount->subpath[0]) {
+        r = clone_subpath(whole, mount->subpath, ret_fd);
+        return r == -EINVAL ? -EXDEV : r; /* before Linux 6.15 */
+    }
     *ret_fd = csn_take_fd(&whole);
     return 0;
 }
@@ -249,6 +251,8 @@ static int fail_tree(const csn_keeper *k, const csn_tree_want *want, int r, csn_
                               err);
     if (want->kind == CSN_TREE_VOLUME && r == -ENOEXEC)
         return csn_fail_unfit(k, "can't hold a volume without mkfs.ext4 (Debian: e2fsprogs)", err);
+    if (want->kind == CSN_TREE_VOLUME && r == -EXDEV)
+        return csn_fail_unfit(k, "gives a volume no part to mount before Linux 6.15", err);
     if (want->kind == CSN_TREE_VOLUME && is_unmapped(r))
         return csn_fail_unfit(k, "can't map the owners of a volume's files", err);
     if (want->kind == CSN_TREE_VOLUME)

@@ -78,12 +78,20 @@ TEST(a_volume_is_shared_and_outlives_its_sandboxes)
     CHECK_STR(ending(sh(a, "echo shared > /data/f")), "exit 0");
     CHECK_STR(sh(b, "cat ro/f; (echo x > ro/g) 2>/dev/null || echo refused")->out, "shared\nrefused\n");
     FAILS(csn_volume_remove(the_engine(), "data", err), CSN_E_BUSY);
-    csn_sandbox *c = an_ephemeral(.mounts = &sub, .n_mounts = 1);
-    CHECK_STR(ending(sh(c, "echo deep > /sub/h")), "exit 0");
-    CHECK_STR(sh(a, "cat /data/a/b/h")->out, "deep\n");
+    csn_sandbox_options of_part = {
+        .size = sizeof(of_part), .mounts = &sub, .n_mounts = 1, .is_ephemeral = 1
+    };
+    csn_sandbox *c = NULL;
+    csn_error why = { 0 };
+    if (csn_sandbox_create(the_engine(), &of_part, &c, &why) >= 0) {
+        CHECK_STR(ending(sh(c, "echo deep > /sub/h")), "exit 0");
+        CHECK_STR(sh(a, "cat /data/a/b/h")->out, "deep\n");
+        OK(csn_sandbox_delete(c, err));
+    } else { /* of a file system in a file */
+        CHECK(strstr(why.message, "no part to mount before Linux 6.15"));
+    }
     OK(csn_sandbox_delete(a, err));
     OK(csn_sandbox_delete(b, err));
-    OK(csn_sandbox_delete(c, err));
     csn_sandbox *d = an_ephemeral(.mounts = &rw, .n_mounts = 1);
     CHECK_STR(sh(d, "cat /data/f")->out, "shared\n");
     OK(csn_sandbox_delete(d, err));
