@@ -36,12 +36,12 @@ static const csn_runner typescript[] = {
 };
 
 const csn_lang csn_langs[] = {
-    { "python", NULL, python, false },
-    { "bash", ".sh", bash, true },
-    { "sh", ".sh", sh, true },
-    { "javascript", ".js", javascript, false },
-    { "typescript", ".ts", typescript, false },
-    { NULL, NULL, NULL, false },
+    { .name = "python", .runners = python },
+    { .name = "bash", .suffix = ".sh", .runners = bash, .wants_lf = true },
+    { .name = "sh", .suffix = ".sh", .runners = sh, .wants_lf = true },
+    { .name = "javascript", .suffix = ".js", .runners = javascript },
+    { .name = "typescript", .suffix = ".ts", .runners = typescript, .is_compiled = true },
+    { .name = NULL },
 };
 
 const char *const *csn_blocks_languages(void)

@@ -20,6 +20,7 @@ typedef struct csn_lang {
     const char *suffix;        /* of the file; NULL: the code goes to stdin */
     const csn_runner *runners; /* tried in order; ends with a NULL program */
     bool wants_lf;             /* CRLF becomes LF before it is written */
+    bool is_compiled;          /* into a file beside it */
 } csn_lang;
 
 extern const csn_lang csn_langs[]; /* ends with a NULL name */

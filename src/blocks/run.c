@@ -11,7 +11,7 @@
 #include "base/id.h"
 #include "blocks.h"
 
-enum { MAX_ARGS = CSN_RUNNER_ARGS + 2, PATH_SIZE = 64, PROBE_MS = 20000 };
+enum { MAX_ARGS = CSN_RUNNER_ARGS + 2, PATH_SIZE = 64, PROBE_MS = 20000, LEFT_MAX = 16 };
 
 static int run_command(csn_blocks *b, const char *const *argv, csn_str input, int64_t timeout_ms,
                        csn_run_result *ret, csn_error *err)
@@ -121,11 +121,35 @@ static int run_runner(csn_blocks *b, const csn_lang *lang, const csn_runner *run
     return fill_run(&done, ret);
 }
 
+static void note_path(const csn_file_info *info, void *user)
+{
+    csn_buf_append(user, info->path, strlen(info->path) + 1); /* sticky */
+}
+
+/* The block's file, and what a compiler that was killed has left beside it under the same first part of the name. Gone already
+ * is fine; a sandbox that has ended is not ours to judge. */
+static void remove_files(csn_blocks *b, const csn_lang *lang, const char *path)
+{
+    csn_auto(buf) csn_buf left = CSN_BUF_INIT, pattern = CSN_BUF_INIT;
+    const size_t dir = strlen("/tmp/");
+
+    (void) csn_file_delete(b->box, path, 0, NULL);
+    if (!lang->is_compiled)
+        return;
+    csn_buf_append(&pattern, path + dir, strlen(path) - dir - strlen(lang->suffix));
+    csn_buf_puts(&pattern, "*");
+    if (pattern.error < 0)
+        return;
+    (void) csn_file_find(b->box, "/tmp", pattern.data, LEFT_MAX, note_path, &left, NULL);
+    for (size_t i = 0; left.error == 0 && i < left.len; i += strlen(left.data + i) + 1)
+        (void) csn_file_delete(b->box, left.data + i, 0, NULL);
+}
+
 int csn_block_run_one(csn_blocks *b, const csn_lang *lang, csn_str code, csn_block_run *ret,
                       csn_error *err)
 {
     const csn_runner *runner = choose_runner(b, lang);
-    char path[PATH_SIZE] = "/tmp/ag2_", side[PATH_SIZE + 8];
+    char path[PATH_SIZE] = "/tmp/ag2_";
     int r;
 
     if (!runner)
@@ -140,13 +164,7 @@ int csn_block_run_one(csn_blocks *b, const csn_lang *lang, csn_str code, csn_blo
     if (r < 0)
         return r;
     r = run_runner(b, lang, runner, path, code, ret, err);
-    (void) csn_file_delete(b->box, path, 0,
-                           NULL); /* gone already is fine; a full stop is not ours to judge */
-    if (csn_streq(runner->program, "esbuild")) {
-        memcpy(side, path, strlen(path) + 1);
-        memcpy(side + strlen(path), ".cjs", 5);
-        (void) csn_file_delete(b->box, side, 0, NULL);
-    }
+    remove_files(b, lang, path);
     return r;
 }
 

@@ -179,6 +179,8 @@ TEST(c7_27_the_file_is_deleted_also_after_failure_and_time_out)
     run_all(b, BLOCK("sh", "exit 3"));
     run_all(b, BLOCK("sh", "sleep 60"));
     run_all(b, BLOCK("ts", "const x: number = 1"));
+    run_all(b, BLOCK("ts",
+                     "setInterval(() => {}, 1000)")); /* ended while the compiled file is in use */
     check(run_all(b, BLOCK("sh", "rm \"$0\"")), 0, "");
     check(
         run_all(b,
