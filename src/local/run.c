@@ -97,9 +97,11 @@ static const char *memory_dir(size_t i)
 
 void csn_run_sweep(void)
 {
-    for (size_t i = 0; i < MEMORY_DIRS; i++)
-        if (memory_dir(i))
-            sweep_dir(memory_dir(i));
+    for (size_t i = 0; i < MEMORY_DIRS; i++) {
+        const char *dir = memory_dir(i); /* asked once: what is mounted there may change meanwhile */
+        if (dir)
+            sweep_dir(dir);
+    }
 }
 
 /* ---- making it ---- */
