@@ -257,6 +257,14 @@ static _Noreturn void run_as_child(const csn_test *t)
     exit(0); /* with all exit handlers: this is where a leak checker speaks */
 }
 
+int csn_test_slow(void)
+{
+    const char *text = getenv("CSN_SLOW");
+    long n = text ? strtol(text, NULL, 10) : 1;
+
+    return n < 1 ? 1 : n > 10 ? 10 : (int) n;
+}
+
 static int remaining_ms(const struct timespec *start, int timeout_s)
 {
     struct timespec now;
@@ -314,7 +322,7 @@ static int run_forked(const csn_test *t)
         run_as_child(t);
     }
     close(why[1]);
-    int timeout_s = t->timeout_s ? t->timeout_s : run.timeout_s;
+    int timeout_s = (t->timeout_s ? t->timeout_s : run.timeout_s) * csn_test_slow();
     int status = pid < 0 ? 1 : wait_for(pid, timeout_s);
     if (status == EXIT_SKIP)
         read_why(why[0]);

@@ -42,6 +42,10 @@ const char *csn_test_dir(void);
 /* A path below it; a handful live at once. */
 char *csn_test_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* How many times slower than an ordinary machine this one is, 1 to 10 (CSN_SLOW, which tests/run measures): by this a deadline grows,
+ * never what is measured against something else. Timeouts of tests grow by themselves. */
+int csn_test_slow(void);
+
 /* How many descriptors this process has open. */
 int csn_test_count_fds(void);
 

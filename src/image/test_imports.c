@@ -38,7 +38,7 @@ static void on_done(int result, const csn_error *e, void *user)
 
 static void run_until(const int *n, int want)
 {
-    int64_t deadline = csn_deadline_in_ms(30000);
+    int64_t deadline = csn_deadline_in_ms(30000 * csn_test_slow());
 
     while (*n < want && !csn_deadline_passed(deadline))
         CHECK(csn_engine_dispatch(engine, 1000, &err) >= 0);

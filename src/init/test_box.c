@@ -173,8 +173,8 @@ csn_msg hear_on(int sock, uint32_t said, char *buf)
     csn_msg msg = CSN_MSG_INIT;
     int r;
 
-    if (poll(&p, 1, DEADLINE_MS) != 1)
-        FAIL("nothing was said in %d ms", DEADLINE_MS);
+    if (poll(&p, 1, DEADLINE_MS * csn_test_slow()) != 1)
+        FAIL("nothing was said in %d ms", DEADLINE_MS * csn_test_slow());
     r = csn_frame_recv(sock, buf, CSN_FRAME_MAX, said, 0, &msg);
     if (r != 1)
         FAIL("no frame: %d", r);
@@ -271,8 +271,8 @@ static ssize_t read_in_time(int fd, char *buf, size_t size)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN };
 
-    if (poll(&p, 1, DEADLINE_MS) != 1)
-        FAIL("nothing to read in %d ms", DEADLINE_MS);
+    if (poll(&p, 1, DEADLINE_MS * csn_test_slow()) != 1)
+        FAIL("nothing to read in %d ms", DEADLINE_MS * csn_test_slow());
     return read(fd, buf, size);
 }
 
