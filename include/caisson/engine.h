@@ -7,6 +7,7 @@
 
 #include <caisson/api.h>
 #include <caisson/error.h>
+#include <caisson/op.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,9 +17,9 @@ extern "C" {
  * Only csn_engine_interrupt() may be called from any thread or from a signal handler. After fork() every handle
  * answers CSN_E_INVALID in the child.
  *
- * Every slow verb exists twice. csn_x() blocks. csn_x_start(…, done, user) returns at once; `done` runs later inside
- * csn_engine_dispatch(), on the thread that calls it, and may call anything except csn_engine_free(). While a blocking
- * verb waits, completions of other started work are delivered too. */
+ * Every slow verb has two forms: csn_x() blocks; csn_x_async(…, done, user, err) returns an operation that can be cancelled,
+ * dropped and given a deadline, see <caisson/op.h>. `done` runs inside csn_engine_dispatch(), on the thread that calls it.
+ * While a blocking verb waits, completions of other operations are delivered too. */
 
 typedef struct csn_engine csn_engine;
 
@@ -102,6 +103,8 @@ CSN_API const char *csn_engine_state_dir(csn_engine *engine);
 
 /* Sweeps left-overs of killed keepers and clients. *ret_n_removed (may be NULL): objects removed. */
 CSN_API int csn_engine_gc(csn_engine *engine, uint32_t *ret_n_removed, csn_error *err);
+CSN_API csn_op *csn_engine_gc_async(csn_engine *engine, csn_count_done_fn done, void *user,
+                                    csn_error *err);
 
 /* One line of `caisson doctor`. Strings are borrowed and valid during the callback only. */
 typedef struct csn_check {
@@ -128,9 +131,6 @@ CSN_API int csn_engine_doctor(csn_engine *engine, csn_check_fn fn, void *user, c
 CSN_API int csn_engine_explain(csn_engine *engine, csn_check_fn fn, void *user);
 
 CSN_API const char *csn_version(void);
-
-/* Completion of a started verb that yields nothing but success. err is NULL on success, valid during the call only. */
-typedef void (*csn_done_fn)(int result, const csn_error *err, void *user);
 
 #ifdef __cplusplus
 }

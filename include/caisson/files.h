@@ -27,8 +27,8 @@ CSN_API int csn_file_open(csn_sandbox *sandbox, const char *path, int flags, uin
                           int *ret_fd, csn_error *err);
 typedef void (*csn_fd_done_fn)(int fd, int result, const csn_error *err,
                                void *user); /* fd is yours */
-CSN_API int csn_file_open_start(csn_sandbox *sandbox, const char *path, int flags, uint32_t mode,
-                                csn_fd_done_fn done, void *user, csn_error *err);
+CSN_API csn_op *csn_file_open_async(csn_sandbox *sandbox, const char *path, int flags,
+                                    uint32_t mode, csn_fd_done_fn done, void *user, csn_error *err);
 
 /* Whole contents. get: *ret_data is malloc()ed and NUL-terminated; max_bytes 0: 64 MiB. put: written beside and renamed. */
 CSN_API int csn_file_get(csn_sandbox *sandbox, const char *path, size_t max_bytes, char **ret_data,
@@ -60,11 +60,11 @@ typedef struct csn_file_sink {
  * CSN_E_TOO_LARGE how many there are, -1: unknown. */
 typedef void (*csn_file_content_fn)(char *data, int64_t n, int result, const csn_error *err,
                                     void *user);
-/* csn_file_cancel() with the same `user` stops both. */
-CSN_API int csn_file_put_start(csn_sandbox *sandbox, const char *path, const csn_file_source *from,
-                               uint32_t mode, csn_file_content_fn done, void *user, csn_error *err);
-CSN_API int csn_file_get_start(csn_sandbox *sandbox, const char *path, const csn_file_sink *to,
-                               csn_file_content_fn done, void *user, csn_error *err);
+CSN_API csn_op *csn_file_put_async(csn_sandbox *sandbox, const char *path,
+                                   const csn_file_source *from, uint32_t mode,
+                                   csn_file_content_fn done, void *user, csn_error *err);
+CSN_API csn_op *csn_file_get_async(csn_sandbox *sandbox, const char *path, const csn_file_sink *to,
+                                   csn_file_content_fn done, void *user, csn_error *err);
 
 typedef enum csn_file_kind {
     CSN_FILE_REGULAR = 1,
@@ -157,21 +157,17 @@ typedef struct csn_file_request {
     csn_match_fn on_match;
     void *user_data; /* of both callbacks */
 } csn_file_request;
-typedef void (*csn_file_done_fn)(int64_t n, int result, const csn_error *err,
-                                 void *user); /* n: replacements */
-CSN_API int csn_file_request_start(csn_sandbox *sandbox, const csn_file_request *request,
-                                   csn_file_done_fn done, void *user, csn_error *err);
-/* Stops what was started with this `user`: the work inside ends soon, in the state it is in, and `done` is called with
- * CSN_E_CANCELLED, not from inside this call, if it was not over already. */
-CSN_API void csn_file_cancel(csn_sandbox *sandbox, const void *user);
+/* n: replacements. A cancelled one ends inside in the state it is in. */
+CSN_API csn_op *csn_file_request_async(csn_sandbox *sandbox, const csn_file_request *request,
+                                       csn_count_done_fn done, void *user, csn_error *err);
 
 /* Connects, from inside, to a TCP port that something in the sandbox listens on at 127.0.0.1 or ::1, and hands out the
  * connected socket, yours to close; also of a sandbox without a network. The descriptor is close-on-exec and does not block.
  * Who is at the other end is anybody's guess: what comes from there is said by the sandbox. CSN_E_NOT_FOUND: nobody
  * listens; CSN_E_TIMEOUT: nobody accepted within two seconds. */
 CSN_API int csn_port_connect(csn_sandbox *sandbox, uint32_t port, int *ret_fd, csn_error *err);
-CSN_API int csn_port_connect_start(csn_sandbox *sandbox, uint32_t port, csn_fd_done_fn done,
-                                   void *user, csn_error *err);
+CSN_API csn_op *csn_port_connect_async(csn_sandbox *sandbox, uint32_t port, csn_fd_done_fn done,
+                                       void *user, csn_error *err);
 
 #ifdef __cplusplus
 }

@@ -32,17 +32,27 @@ typedef void (*csn_image_fn)(const csn_image_info *info, void *user);
  * confined helper; nothing remains on failure. Errors: CSN_E_EXISTS, CSN_E_INVALID, CSN_E_LIMIT, CSN_E_SYSTEM. */
 CSN_API int csn_image_import(csn_engine *engine, const char *name, const char *path,
                              csn_error *err);
-CSN_API int csn_image_import_start(csn_engine *engine, const char *name, const char *path,
-                                   csn_done_fn done, void *user, csn_error *err);
+CSN_API csn_op *csn_image_import_async(csn_engine *engine, const char *name, const char *path,
+                                       csn_done_fn done, void *user, csn_error *err);
 /* mmdebstrap with these packages. */
 CSN_API int csn_image_build_debian(csn_engine *engine, const char *name,
                                    const char *const *packages, csn_error *err);
+CSN_API csn_op *csn_image_build_debian_async(csn_engine *engine, const char *name,
+                                             const char *const *packages, csn_done_fn done,
+                                             void *user, csn_error *err);
+/* `fn` runs before `done`; both get `user`. */
 CSN_API int csn_image_list(csn_engine *engine, csn_image_fn fn, void *user, csn_error *err);
+CSN_API csn_op *csn_image_list_async(csn_engine *engine, csn_image_fn fn, csn_done_fn done,
+                                     void *user, csn_error *err);
 CSN_API int csn_image_inspect(csn_engine *engine, const char *name, csn_image_fn fn, void *user,
                               csn_error *err);
+CSN_API csn_op *csn_image_inspect_async(csn_engine *engine, const char *name, csn_image_fn fn,
+                                        csn_done_fn done, void *user, csn_error *err);
 /* Removes the name; layers still used by a sandbox or another image stay until they are not. CSN_E_BUSY: in use by a
  * sandbox. */
 CSN_API int csn_image_remove(csn_engine *engine, const char *name, csn_error *err);
+CSN_API csn_op *csn_image_remove_async(csn_engine *engine, const char *name, csn_done_fn done,
+                                       void *user, csn_error *err);
 
 #ifdef __cplusplus
 }

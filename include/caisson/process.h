@@ -71,8 +71,9 @@ CSN_API int csn_process_start(csn_sandbox *sandbox, const csn_process_options *o
                               csn_process **ret_process, csn_error *err);
 typedef void (*csn_process_done_fn)(csn_process *process, int result, const csn_error *err,
                                     void *user);
-CSN_API int csn_process_start_start(csn_sandbox *sandbox, const csn_process_options *opts,
-                                    csn_process_done_fn done, void *user, csn_error *err);
+/* The process is handed out, and on_output may run, once it runs. A cancelled start leaves no command. */
+CSN_API csn_op *csn_process_start_async(csn_sandbox *sandbox, const csn_process_options *opts,
+                                        csn_process_done_fn done, void *user, csn_error *err);
 
 CSN_API csn_process *
 csn_process_free(csn_process *process); /* an attached command still running is killed */
@@ -81,6 +82,9 @@ CSN_API uint32_t csn_process_id(const csn_process *process); /* number within th
 /* Waits for the end. deadline_ms: 0 forever; on CSN_E_TIMEOUT the command goes on. */
 CSN_API int csn_process_wait(csn_process *process, int64_t deadline_ms, csn_receipt *ret_receipt,
                              csn_error *err);
+/* After on_exit. Cancelling it ends the wait, not the command; csn_process_free() cancels it. */
+CSN_API csn_op *csn_process_wait_async(csn_process *process, csn_receipt_done_fn done, void *user,
+                                       csn_error *err);
 
 /* What was collected so far (no on_output): separate streams, or both in arrival order. Borrowed until the next call. */
 CSN_API int csn_process_output(csn_process *process, csn_stream stream, const char **ret_data,
@@ -95,13 +99,15 @@ CSN_API int csn_process_resume(csn_process *process);
 CSN_API int csn_process_resize(csn_process *process, uint16_t rows, uint16_t cols, csn_error *err);
 /* Signal to the command's main process, or with whole_tree to every descendant. */
 CSN_API int csn_process_signal(csn_process *process, int signal, int whole_tree, csn_error *err);
-/* done (may be NULL) runs inside dispatch once the signal was sent. */
-CSN_API int csn_process_signal_start(csn_process *process, int signal, int whole_tree,
-                                     csn_done_fn done, void *user, csn_error *err);
+/* `done`: the signal was sent. */
+CSN_API csn_op *csn_process_signal_async(csn_process *process, int signal, int whole_tree,
+                                         csn_done_fn done, void *user, csn_error *err);
 
 /* Background commands and PTYs, from any program: open by number, read the log from any byte offset. */
 CSN_API int csn_process_open(csn_sandbox *sandbox, uint32_t id, csn_process **ret_process,
                              csn_error *err);
+CSN_API csn_op *csn_process_open_async(csn_sandbox *sandbox, uint32_t id, csn_process_done_fn done,
+                                       void *user, csn_error *err);
 
 /* Commands started with has_channel. Inside, descriptor 3 is a SOCK_SEQPACKET socket; outside, csn_process_channel() is
  * its other end, and csn_process_pipe() the read end (not blocking) of stdout or stderr. All three are borrowed from the
@@ -120,9 +126,9 @@ typedef struct csn_log_chunk {
 /* offset counts bytes of both streams in arrival order. wait_ms: how long to wait for more (0: not, -1: for ever). */
 CSN_API int csn_process_read_log(csn_process *process, int64_t offset, int wait_ms,
                                  csn_log_chunk *ret_chunk, csn_error *err);
-/* Calls fn (inside dispatch) once when the log has grown beyond offset or the command has ended. */
-CSN_API int csn_process_wait_log_start(csn_process *process, int64_t offset, csn_done_fn done,
-                                       void *user, csn_error *err);
+/* Done when the log has grown beyond offset or the command has ended. */
+CSN_API csn_op *csn_process_wait_log_async(csn_process *process, int64_t offset, csn_done_fn done,
+                                           void *user, csn_error *err);
 
 typedef struct csn_process_info {
     uint32_t id;
@@ -134,6 +140,9 @@ typedef struct csn_process_info {
 typedef void (*csn_process_list_fn)(const csn_process_info *info, void *user);
 CSN_API int csn_process_list(csn_sandbox *sandbox, csn_process_list_fn fn, void *user,
                              csn_error *err);
+/* `fn` runs for each of them before `done`; both get `user`. */
+CSN_API csn_op *csn_process_list_async(csn_sandbox *sandbox, csn_process_list_fn fn,
+                                       csn_done_fn done, void *user, csn_error *err);
 
 /* Start, wait, collect: what most callers want. The result's buffers are the result's. */
 typedef struct csn_run_result {

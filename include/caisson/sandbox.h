@@ -72,13 +72,15 @@ CSN_API int csn_sandbox_create(csn_engine *engine, const csn_sandbox_options *op
 /* done: sandbox is yours (NULL on failure). */
 typedef void (*csn_sandbox_done_fn)(csn_sandbox *sandbox, int result, const csn_error *err,
                                     void *user);
-CSN_API int csn_sandbox_create_start(csn_engine *engine, const csn_sandbox_options *opts,
-                                     csn_sandbox_done_fn done, void *user, csn_error *err);
+CSN_API csn_op *csn_sandbox_create_async(csn_engine *engine, const csn_sandbox_options *opts,
+                                         csn_sandbox_done_fn done, void *user, csn_error *err);
 
 /* Finds a sandbox by id, unique id prefix (≥ 4 characters) or name, in whatever state it is.
  * Errors: CSN_E_NOT_FOUND, CSN_E_INVALID (ambiguous prefix). */
 CSN_API int csn_sandbox_open(csn_engine *engine, const char *id_or_name, csn_sandbox **ret_sandbox,
                              csn_error *err);
+CSN_API csn_op *csn_sandbox_open_async(csn_engine *engine, const char *id_or_name,
+                                       csn_sandbox_done_fn done, void *user, csn_error *err);
 CSN_API csn_sandbox *csn_sandbox_free(csn_sandbox *sandbox); /* NULL is fine; always returns NULL */
 
 /* A line to a started sandbox for another process of yours, also one with fewer rights: lend here, pass the descriptor
@@ -126,41 +128,59 @@ typedef struct csn_sandbox_info {
 /* 32 hex digits; of a service elsewhere its own kind of id, at most 64 characters. */
 CSN_API const char *csn_sandbox_id(const csn_sandbox *sandbox);
 CSN_API int csn_sandbox_inspect(csn_sandbox *sandbox, csn_sandbox_info *ret_info, csn_error *err);
+/* info: NULL on failure; valid during the call only. */
+typedef void (*csn_sandbox_info_done_fn)(const csn_sandbox_info *info, int result,
+                                         const csn_error *err, void *user);
+CSN_API csn_op *csn_sandbox_inspect_async(csn_sandbox *sandbox, csn_sandbox_info_done_fn done,
+                                          void *user, csn_error *err);
 typedef void (*csn_sandbox_list_fn)(const csn_sandbox_info *info, void *user);
 CSN_API int csn_sandbox_list(csn_engine *engine, csn_sandbox_list_fn fn, void *user,
                              csn_error *err);
+/* `fn` runs for each of them before `done`; both get `user`. */
+CSN_API csn_op *csn_sandbox_list_async(csn_engine *engine, csn_sandbox_list_fn fn, csn_done_fn done,
+                                       void *user, csn_error *err);
 
 /* Replaces all labels. Running or stopped; durable when it returns. */
 CSN_API int csn_sandbox_set_labels(csn_sandbox *sandbox, const char *const *labels, csn_error *err);
+CSN_API csn_op *csn_sandbox_set_labels_async(csn_sandbox *sandbox, const char *const *labels,
+                                             csn_done_fn done, void *user, csn_error *err);
 /* Changes the timers; 0 switches one off. ttl counts from creation. */
 CSN_API int csn_sandbox_set_timers(csn_sandbox *sandbox, int64_t ttl_ms, int64_t idle_stop_ms,
                                    csn_error *err);
+CSN_API csn_op *csn_sandbox_set_timers_async(csn_sandbox *sandbox, int64_t ttl_ms,
+                                             int64_t idle_stop_ms, csn_done_fn done, void *user,
+                                             csn_error *err);
 
 /* New limits; 0 leaves one as it is, CSN_UNLIMITED takes it away. Memory and CPU change at once, running or stopped; the
  * disk of a stopped one, from its next start on. Errors: CSN_E_STATE (disk of a started one), CSN_E_BUSY (more memory is in
  * use than it would get), CSN_E_UNSUPPORTED (without cgroups: other processors for a started one), CSN_E_INVALID. */
 CSN_API int csn_sandbox_resize(csn_sandbox *sandbox, int64_t memory_bytes, int64_t cpu_milli,
                                int64_t disk_bytes, csn_error *err);
-CSN_API int csn_sandbox_resize_start(csn_sandbox *sandbox, int64_t memory_bytes, int64_t cpu_milli,
-                                     int64_t disk_bytes, csn_done_fn done, void *user,
-                                     csn_error *err);
+CSN_API csn_op *csn_sandbox_resize_async(csn_sandbox *sandbox, int64_t memory_bytes,
+                                         int64_t cpu_milli, int64_t disk_bytes, csn_done_fn done,
+                                         void *user, csn_error *err);
 
 /* stop: SIGTERM to everyone, grace_ms (0: 2 s; -1: none), then the end of the PID namespace. Files stay (unless
  * ephemeral: then it is deleted). Stopping a stopped one is fine. */
 CSN_API int csn_sandbox_stop(csn_sandbox *sandbox, int grace_ms, csn_error *err);
-CSN_API int csn_sandbox_stop_start(csn_sandbox *sandbox, int grace_ms, csn_done_fn done, void *user,
-                                   csn_error *err);
+CSN_API csn_op *csn_sandbox_stop_async(csn_sandbox *sandbox, int grace_ms, csn_done_fn done,
+                                       void *user, csn_error *err);
 /* start: a stopped sandbox runs again on its files. Starting a started one is fine. */
 CSN_API int csn_sandbox_start(csn_sandbox *sandbox, csn_error *err);
-CSN_API int csn_sandbox_start_start(csn_sandbox *sandbox, csn_done_fn done, void *user,
-                                    csn_error *err);
+CSN_API csn_op *csn_sandbox_start_async(csn_sandbox *sandbox, csn_done_fn done, void *user,
+                                        csn_error *err);
 /* delete: legal in every state, idempotent; when it returns no process, mount, cgroup or file of it is left. */
 CSN_API int csn_sandbox_delete(csn_sandbox *sandbox, csn_error *err);
-CSN_API int csn_sandbox_delete_start(csn_sandbox *sandbox, csn_done_fn done, void *user,
-                                     csn_error *err);
+CSN_API csn_op *csn_sandbox_delete_async(csn_sandbox *sandbox, csn_done_fn done, void *user,
+                                         csn_error *err);
 
 /* The sandbox's own receipt: sums and peaks since it started, now. */
 CSN_API int csn_sandbox_receipt(csn_sandbox *sandbox, csn_receipt *ret_receipt, csn_error *err);
+/* receipt: NULL on failure; valid during the call only. */
+typedef void (*csn_receipt_done_fn)(const csn_receipt *receipt, int result, const csn_error *err,
+                                    void *user);
+CSN_API csn_op *csn_sandbox_receipt_async(csn_sandbox *sandbox, csn_receipt_done_fn done,
+                                          void *user, csn_error *err);
 
 typedef struct csn_usage {
     int64_t memory_bytes, cpu_us, n_processes, disk_bytes, disk_inodes;
@@ -169,19 +189,19 @@ CSN_API int csn_sandbox_usage(csn_sandbox *sandbox, csn_usage *ret_usage, csn_er
 /* usage: NULL on failure; valid during the call only. */
 typedef void (*csn_usage_done_fn)(const csn_usage *usage, int result, const csn_error *err,
                                   void *user);
-CSN_API int csn_sandbox_usage_start(csn_sandbox *sandbox, csn_usage_done_fn done, void *user,
-                                    csn_error *err);
+CSN_API csn_op *csn_sandbox_usage_async(csn_sandbox *sandbox, csn_usage_done_fn done, void *user,
+                                        csn_error *err);
 
 /* Copies the file system, running (a moment's freeze) or stopped, into a new image. Errors: CSN_E_EXISTS. */
 CSN_API int csn_sandbox_snapshot(csn_sandbox *sandbox, const char *image_name, csn_error *err);
-CSN_API int csn_sandbox_snapshot_start(csn_sandbox *sandbox, const char *image_name,
-                                       csn_done_fn done, void *user, csn_error *err);
+CSN_API csn_op *csn_sandbox_snapshot_async(csn_sandbox *sandbox, const char *image_name,
+                                           csn_done_fn done, void *user, csn_error *err);
 /* A new started sandbox with a copy of this one's files and settings, `name` (may be NULL) its name. `opts` may be
  * NULL; of it only name, labels, is_detached, is_shared, is_ephemeral, ttl and idle_stop are read. */
 CSN_API int csn_sandbox_fork(csn_sandbox *sandbox, const csn_sandbox_options *opts,
                              csn_sandbox **ret_sandbox, csn_error *err);
-CSN_API int csn_sandbox_fork_start(csn_sandbox *sandbox, const csn_sandbox_options *opts,
-                                   csn_sandbox_done_fn done, void *user, csn_error *err);
+CSN_API csn_op *csn_sandbox_fork_async(csn_sandbox *sandbox, const csn_sandbox_options *opts,
+                                       csn_sandbox_done_fn done, void *user, csn_error *err);
 
 #ifdef __cplusplus
 }

@@ -22,11 +22,20 @@ typedef void (*csn_volume_fn)(const csn_volume_info *info, void *user);
 
 CSN_API int csn_volume_create(csn_engine *engine, const char *name,
                               csn_error *err); /* CSN_E_EXISTS */
+CSN_API csn_op *csn_volume_create_async(csn_engine *engine, const char *name, csn_done_fn done,
+                                        void *user, csn_error *err);
+/* `fn` runs before `done`; both get `user`. */
 CSN_API int csn_volume_list(csn_engine *engine, csn_volume_fn fn, void *user, csn_error *err);
+CSN_API csn_op *csn_volume_list_async(csn_engine *engine, csn_volume_fn fn, csn_done_fn done,
+                                      void *user, csn_error *err);
 CSN_API int csn_volume_inspect(csn_engine *engine, const char *name, csn_volume_fn fn, void *user,
                                csn_error *err);
+CSN_API csn_op *csn_volume_inspect_async(csn_engine *engine, const char *name, csn_volume_fn fn,
+                                         csn_done_fn done, void *user, csn_error *err);
 CSN_API int csn_volume_remove(csn_engine *engine, const char *name,
                               csn_error *err); /* CSN_E_BUSY: mounted */
+CSN_API csn_op *csn_volume_remove_async(csn_engine *engine, const char *name, csn_done_fn done,
+                                        void *user, csn_error *err);
 
 #ifdef __cplusplus
 }

@@ -168,7 +168,7 @@ static bool ask_scorer(csn_arena *a, size_t run)
     if (csn_entry_prepare_scorer(&j->entry, a->o.scorer, r->candidate_id, a->o.artifact_name,
                                  r->artifact_content, r->artifact_len, a->o.scorer_timeout_ms,
                                  &a->run) == 0)
-        job = csn_job_new(&j->entry.plan, &a->backend, &quiet, a);
+        job = csn_job_new(&j->entry.plan, a->engine, &quiet, a);
     if (!job) {
         a->out_of_memory = true;
         return false;
@@ -251,7 +251,7 @@ static int start_next(csn_arena *a)
 {
     size_t run = a->n_started++, candidate = a->result->run_candidate[run];
     csn_entry *entry = &a->entries[candidate];
-    csn_job *job = csn_job_new(&entry->plan, &a->backend, &watch, a);
+    csn_job *job = csn_job_new(&entry->plan, a->engine, &watch, a);
 
     if (!job)
         return -ENOMEM;
@@ -525,11 +525,12 @@ static int run_arena(csn_arena *a, csn_engine *engine, const csn_candidate *list
     if (r < 0)
         return r;
     draw_order(a);
-    if (csn_backend_open(engine, &a->run, a->result->fell_back, &a->backend, &a->own_engine, &why) <
+    if (csn_backend_open(engine, &a->run, a->result->fell_back, &a->engine, &a->own_engine, &why) <
         0)
         refuse_all(a, &why);
-    a->result->execution_mode = a->backend.ops->mode;
-    csn_pump_init(&a->pump, &a->backend, &a->run);
+    a->result->execution_mode =
+        a->run.backend == CSN_BACKEND_DAYTONA && !a->result->fell_back ? "daytona" : "local";
+    csn_pump_init(&a->pump, a->engine, &a->run);
     r = run_all(a);
     if (r == 0)
         r = csn_arena_summarise(a->result);

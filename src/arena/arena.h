@@ -16,7 +16,7 @@ typedef struct csn_arena {
     csn_arena_options o;
     csn_run_options run; /* o.run with its defaults filled in */
     csn_arena_result *result;
-    csn_backend backend;
+    csn_engine *engine; /* the caller's, or own_engine */
     csn_engine *own_engine;
     csn_pump pump;
     csn_entry *entries;  /* per candidate */

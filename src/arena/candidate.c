@@ -79,12 +79,11 @@ static void save(single *s)
 
 static int run_entry(single *s, csn_entry *entry, csn_engine *engine)
 {
-    csn_engine *own = NULL;
-    csn_backend backend;
+    csn_engine *used, *own = NULL;
     csn_error why = { 0 };
     csn_job *job;
 
-    if (csn_backend_open(engine, &s->o, false, &backend, &own, &why) < 0) {
+    if (csn_backend_open(engine, &s->o, false, &used, &own, &why) < 0) {
         csn_auto(buf) csn_buf text = CSN_BUF_INIT;
 
         csn_buf_printf(&text, "Could not create sandbox: %s", why.message);
@@ -94,8 +93,8 @@ static int run_entry(single *s, csn_entry *entry, csn_engine *engine)
         csn_result_fail(s->result, text.data);
         return 0;
     }
-    csn_pump_init(&s->pump, &backend, &s->o);
-    job = csn_job_new(&entry->plan, &backend, &watch, s);
+    csn_pump_init(&s->pump, used, &s->o);
+    job = csn_job_new(&entry->plan, used, &watch, s);
     if (job) {
         csn_pump_add(&s->pump, job);
         csn_job_begin(job, csn_now_ns());

@@ -7,10 +7,35 @@
 #include <stdint.h>
 
 #include <caisson/arena.h>
+#include <caisson/files.h>
 
-#include "backend.h"
 #include "base/buf.h"
 #include "base/list.h"
+
+typedef struct csn_box_options {
+    const char *image;
+    csn_network network;
+    int64_t memory_bytes, cpu_milli, pids, disk_bytes;
+    uint32_t strict;
+} csn_box_options;
+
+/* Bytes to put inside: from memory, or from a local file when host_path is set. Borrowed until they are there. */
+typedef struct csn_upload {
+    const char *path;
+    const void *data;
+    size_t len;
+    const char *host_path;
+    uint32_t mode;
+} csn_upload;
+
+typedef struct csn_exec_request {
+    const char *const *argv; /* or */
+    const char *shell;
+    const char *const *env;
+    const char *cwd;
+    int64_t timeout_ms;
+    bool only_stdout; /* the second stream is not wanted: with argv only */
+} csn_exec_request;
 
 /* What to do; prepared once, shared by every trial. Borrowed while a job uses it. */
 typedef struct csn_job_plan {
@@ -39,19 +64,21 @@ typedef struct csn_job_watch {
 struct csn_job {
     csn_list link; /* the owner's */
     const csn_job_plan *plan;
-    const csn_backend *backend;
+    csn_engine *engine; /* borrowed */
     const csn_job_watch *watch;
     void *owner;
     size_t index; /* the owner's: which candidate */
     unsigned trial;
     csn_candidate_result *result; /* taken by whoever `done` tells */
     csn_run_state state;
-    csn_box *box;
+    csn_sandbox *sandbox;
+    csn_process *process; /* while a command runs */
+    csn_op *op;           /* what is under way; NULL: nothing */
     size_t n_put, n_set_up;
     int64_t origin_ns, started_ns, exec_ns, deadline_ns;
     csn_buf output, errors, setup_output;
     csn_receipt receipt;
-    bool has_failed, is_cancelled, is_creating, is_orphan;
+    bool has_failed, is_cancelled;
 };
 
 /* A result with an id and nothing else; NULL: no memory. */
@@ -59,8 +86,8 @@ csn_candidate_result *csn_result_new(const char *candidate_id);
 /* Records a failure; the first one stays. */
 void csn_result_fail(csn_candidate_result *result, const char *message);
 
-csn_job *csn_job_new(const csn_job_plan *plan, const csn_backend *backend,
-                     const csn_job_watch *watch, void *owner);
+csn_job *csn_job_new(const csn_job_plan *plan, csn_engine *engine, const csn_job_watch *watch,
+                     void *owner);
 csn_job *csn_job_free(csn_job *job); /* only before it began or once it is done; always NULL */
 
 /* origin_ns: the zero of the result's moments. `done` comes later, in any case. */
@@ -71,10 +98,7 @@ void csn_job_refuse(csn_job *job, const char *message);
 
 void csn_job_cancel(csn_job *job);
 
-/* To be called when job->deadline_ns has passed. */
-void csn_job_expire(csn_job *job);
-
-/* The backend is broken: lets go of everything at once. */
+/* The engine is broken: lets go of everything at once. */
 void csn_job_abort(csn_job *job, const char *reason);
 
 #endif

@@ -9,10 +9,10 @@
 /* After so many failed dispatches in a row the engine is taken for broken. */
 #define MAX_ERRORS 8
 
-void csn_pump_init(csn_pump *pump, const csn_backend *backend, const csn_run_options *o)
+void csn_pump_init(csn_pump *pump, csn_engine *engine, const csn_run_options *o)
 {
     *pump = (csn_pump){
-        .backend = backend,
+        .engine = engine,
         .cancel = o->cancel,
         .tick = o->on_tick,
         .tick_ms = o->tick_ms > 0 ? o->tick_ms : 100,
@@ -42,26 +42,6 @@ void csn_pump_done(csn_pump *pump)
     }
 }
 
-static int64_t next_deadline(csn_pump *pump)
-{
-    int64_t next = pump->tick ? pump->next_tick_ns : CSN_NO_DEADLINE;
-
-    csn_list_foreach (node, &pump->running) {
-        next = csn_deadline_min(next, csn_list_entry(node, csn_job, link)->deadline_ns);
-    }
-    return next;
-}
-
-static void expire_jobs(csn_pump *pump)
-{
-    csn_list_foreach (node, &pump->running) {
-        csn_job *job = csn_list_entry(node, csn_job, link);
-
-        if (csn_deadline_passed(job->deadline_ns))
-            csn_job_expire(job);
-    }
-}
-
 static void cancel_jobs(csn_pump *pump)
 {
     csn_list_foreach (node, &pump->running) {
@@ -79,11 +59,12 @@ static void give_up(csn_pump *pump, const char *reason)
 static void wait_for_news(csn_pump *pump, bool is_cancelled)
 {
     struct pollfd fds[2] = {
-        { pump->backend->ops->fd(pump->backend->context), POLLIN, 0 },
+        { csn_engine_fd(pump->engine), POLLIN, 0 },
         { pump->cancel && !is_cancelled ? csn_cancel_fd(pump->cancel) : -1, POLLIN, 0 },
     };
 
-    (void) poll(fds, 2, csn_remaining_ms(next_deadline(pump))); /* EINTR: as good as news */
+    /* EINTR: as good as news */
+    (void) poll(fds, 2, pump->tick ? csn_remaining_ms(pump->next_tick_ns) : -1);
 }
 
 bool csn_pump_once(csn_pump *pump)
@@ -98,12 +79,11 @@ bool csn_pump_once(csn_pump *pump)
     if (csn_list_empty(&pump->running))
         return is_cancelled;
     wait_for_news(pump, is_cancelled);
-    r = pump->backend->ops->dispatch(pump->backend->context, &err);
+    r = csn_engine_dispatch(pump->engine, 0, &err);
     if (r >= 0 || r == CSN_E_CANCELLED) /* an interrupt is not for us */
         pump->n_errors = 0;
     else if (++pump->n_errors == MAX_ERRORS)
         give_up(pump, err.message);
-    expire_jobs(pump);
     if (pump->tick && csn_deadline_passed(pump->next_tick_ns)) {
         pump->next_tick_ns = csn_deadline_in_ms(pump->tick_ms);
         pump->tick(pump->user);

@@ -1,4 +1,4 @@
-/* Jobs under way on one thread: waits, dispatches, watches their deadlines and the cancel handle. */
+/* Jobs under way on one thread: waits for the engine and the cancel handle, dispatches. */
 #ifndef CSN_ARENA_PUMP_H
 #define CSN_ARENA_PUMP_H
 
@@ -7,7 +7,7 @@
 #include "job.h"
 
 typedef struct csn_pump {
-    const csn_backend *backend;
+    csn_engine *engine; /* borrowed */
     csn_cancel *cancel; /* may be NULL */
     csn_tick_fn tick;   /* may be NULL */
     int tick_ms;
@@ -19,7 +19,7 @@ typedef struct csn_pump {
     int64_t next_tick_ns;
 } csn_pump;
 
-void csn_pump_init(csn_pump *pump, const csn_backend *backend, const csn_run_options *o);
+void csn_pump_init(csn_pump *pump, csn_engine *engine, const csn_run_options *o);
 void csn_pump_add(csn_pump *pump, csn_job *job); /* taken */
 /* To be called by the job's `done`. */
 void csn_pump_end(csn_pump *pump, csn_job *job);

@@ -111,18 +111,17 @@ static int open_remote(const csn_run_options *o, csn_engine **ret_engine, csn_er
 }
 
 int csn_backend_open(csn_engine *engine, const csn_run_options *o, bool is_fallback,
-                     csn_backend *ret_backend, csn_engine **ret_own, csn_error *err)
+                     csn_engine **ret_engine, csn_engine **ret_own, csn_error *err)
 {
     bool is_remote = o->backend == CSN_BACKEND_DAYTONA && !is_fallback;
     int r;
 
     *ret_own = NULL;
-    ret_backend->ops = is_remote ? &csn_backend_daytona : &csn_backend_local;
-    ret_backend->context = engine;
+    *ret_engine = engine;
     if (engine && csn_engine_is_remote(engine) == is_remote)
         return CSN_OK;
     r = is_remote ? open_remote(o, ret_own, err) : csn_engine_open(NULL, ret_own, err);
-    ret_backend->context = *ret_own;
+    *ret_engine = *ret_own;
     return r;
 }
 

@@ -90,8 +90,7 @@ static void follow_log(struct joint *j)
     if (j->is_asked || j->is_over)
         return;
     read_on(j, 0);
-    if (!j->is_read &&
-        csn_process_wait_log_start(j->process, j->offset, on_grown, j, NULL) == CSN_OK)
+    if (!j->is_read && csn_process_wait_log_async(j->process, j->offset, on_grown, j, NULL))
         j->is_asked = true;
 }
 

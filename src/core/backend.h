@@ -1,17 +1,18 @@
 /* Where sandboxes live: one table of functions, filled by local/ (this machine) and by daytona/ (a service elsewhere).
  *
- * Theory of operation. Core checks arguments, composes, collects and counts; a backend does. Whatever may take time is a
- * started request: the call returns CSN_OK once it is under way and `done` runs exactly once, later, from the engine's
- * loop, never from inside the call; or it returns an error and `done` never runs. After a box's connection is lost every
- * request on it ends in CSN_E_LOST. Strings and errors given to callbacks are valid during the call only. */
+ * Theory of operation. Core checks arguments, composes, collects and counts; a backend does. Whatever may take time takes
+ * an operation (core/op.h) and ends it later, from the engine's loop. After a box's connection is lost every request on it
+ * ends in CSN_E_LOST. Strings and errors given to callbacks are valid during the call only. */
 #ifndef CSN_CORE_BACKEND_H
 #define CSN_CORE_BACKEND_H
 
 #include <caisson/files.h>
 #include <caisson/process.h>
 #include <caisson/sandbox.h>
+#include <caisson/volume.h>
 
 #include "base/loop.h"
+#include "core/op.h"
 #include "core/wish.h"
 
 typedef struct csn_backend csn_backend;
@@ -21,8 +22,8 @@ typedef struct csn_exec csn_exec;
 /* One place with sandboxes; embedded at the start of the backend's own struct. */
 struct csn_backend {
     const struct csn_backend_ops *ops;
-    csn_loop *loop; /* borrowed from the engine */
-    csn_list contents; /* of core/content.c: what it moves for this backend; set up by the engine */
+    csn_loop *loop;     /* borrowed from the engine */
+    csn_engine *engine; /* borrowed; for operations of its own */
 };
 
 /* One sandbox as its backend knows it; embedded likewise. Counted: handles and requests hold it. */
@@ -86,76 +87,65 @@ typedef struct csn_file_call {
     csn_file_fn on_file;
     csn_match_fn on_match;
     void *user;
-    const void *owner; /* what csn_file_cancel() names it by */
 } csn_file_call;
-
-typedef struct csn_file_result {
-    int64_t value;
-    bool is_cut;
-    int fd; /* OPEN, CONNECT: taken by the callback, else -1 */
-} csn_file_result;
 
 /* Whole contents: into a file inside, or out of it. */
 typedef struct csn_put_call {
     const char *path; /* copied by the call */
     csn_file_source
-        from;      /* its data is borrowed until `done`; the descriptor until the call returns */
+        from;      /* its data is borrowed until the end; the descriptor until the call returns */
     uint32_t mode; /* 0: as it is, or 0644 */
-    const void *owner; /* what csn_file_cancel() names it by */
 } csn_put_call;
 
 typedef struct csn_get_call {
     const char *path; /* copied by the call */
     csn_file_sink to; /* max_bytes 0: no bound. The descriptor is borrowed until the call returns */
-    const void *owner;
 } csn_get_call;
 
-typedef void csn_box_done_fn(csn_box *box, int result, const csn_error *err, void *user);
-typedef void csn_stat_done_fn(const csn_receipt *receipt, const csn_usage *usage, int result,
-                              const csn_error *err, void *user);
-typedef void csn_call_done_fn(const csn_file_result *ret, int result, const csn_error *err,
-                              void *user);
-
+/* A verb that a backend has not is NULL: core then asks `cannot` for the words. Every function that takes an operation is as
+ * core/op.h says; `err` may be NULL. */
 typedef struct csn_backend_ops {
     const char *name;
-    bool
-        is_remote; /* no state directory, no keepers: images, volumes and the doctor are not for it */
+    bool is_remote;                             /* no state directory, no keepers */
     csn_backend *(*free)(csn_backend *backend); /* attached boxes are gone when it returns */
     const char *(*place)(csn_backend *backend); /* the state directory, a URL */
-    int (*gc)(csn_backend *backend, uint32_t *ret_n_removed, csn_error *err);
+    /* "the remote backend can't fork a sandbox": `box` may be NULL. Returns the code. */
+    int (*cannot)(const csn_box *box, const char *what, csn_error *err);
+    int (*gc)(csn_backend *backend, csn_op *op, csn_error *err); /* value.n: how many */
 
-    /* `spec` is taken on success. The box given to `done` is one reference, NULL on failure. */
-    int (*create)(csn_backend *backend, csn_wish *spec, csn_box_done_fn *done, void *user,
-                  csn_error *err);
-    int (*fork)(csn_box *box, csn_wish *spec, csn_box_done_fn *done, void *user, csn_error *err);
-    int (*find)(csn_backend *backend, const char *id_or_name, csn_box **ret_box, csn_error *err);
-    int (*list)(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err);
+    /* These yield a box: they end by csn_op_end_box(). create: `wish` is taken on success. fork: `own` is what is not the
+     * parent's (see csn_wish_fork()); NULL: nothing. */
+    int (*create)(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err);
+    int (*fork)(csn_box *box, csn_wish *own, csn_op *op, csn_error *err);
+    int (*find)(csn_backend *backend, const char *id_or_name, csn_op *op, csn_error *err);
+
+    int (*list)(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_op *op,
+                csn_error *err);
     int (*lend)(csn_box *box, int *ret_fd, csn_error *err);
-    /* `spec` and `fd` are taken on success. */
-    int (*borrow)(csn_backend *backend, csn_wish *spec, int fd, csn_box **ret_box, csn_error *err);
+    /* `wish` and `fd` are taken on success. */
+    int (*borrow)(csn_backend *backend, csn_wish *wish, int fd, csn_box **ret_box, csn_error *err);
     void (*box_free)(csn_box *box); /* the last reference went */
 
-    int (*refresh)(csn_box *box, csn_error *err); /* box->state and box->wish are true again */
-    int (*set_labels)(csn_box *box, const char *const *labels, csn_error *err);
+    int (*refresh)(csn_box *box, csn_op *op, csn_error *err); /* state and wish are true again */
+    int (*set_labels)(csn_box *box, const char *const *labels, csn_op *op, csn_error *err);
     int (*resize)(csn_box *box, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
-                  csn_done_fn done, void *user, csn_error *err);
-    int (*set_timers)(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_done_fn done,
-                      void *user, csn_error *err);
-    int (*start)(csn_box *box, csn_done_fn done, void *user, csn_error *err);
-    int (*stop)(csn_box *box, int grace_ms, csn_done_fn done, void *user, csn_error *err);
-    int (*delete)(csn_box *box, csn_done_fn done, void *user, csn_error *err);
-    int (*stat)(csn_box *box, csn_stat_done_fn *done, void *user, csn_error *err);
-    int (*snapshot)(csn_box *box, const char *image, csn_done_fn done, void *user, csn_error *err);
+                  csn_op *op, csn_error *err);
+    int (*set_timers)(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_op *op,
+                      csn_error *err);
+    int (*start)(csn_box *box, csn_op *op, csn_error *err);
+    int (*stop)(csn_box *box, int grace_ms, csn_op *op, csn_error *err);
+    int (*delete)(csn_box *box, csn_op *op, csn_error *err); /* op may be NULL */
+    int (*stat)(csn_box *box, csn_op *op, csn_error *err);   /* value.stat */
+    int (*snapshot)(csn_box *box, const char *image, csn_op *op, csn_error *err);
 
     int (*exec)(csn_box *box, const csn_exec_spec *spec, const csn_exec_events *events, void *user,
                 csn_exec **ret_exec, csn_error *err);
     int (*attach)(csn_box *box, uint32_t id, const csn_exec_events *events, void *user,
                   csn_exec **ret_exec, csn_error *err);
-    int (*list_execs)(csn_box *box, csn_process_list_fn fn, void *fn_user, csn_done_fn done,
-                      void *user, csn_error *err);
+    int (*list_execs)(csn_box *box, csn_process_list_fn fn, void *user, csn_op *op, csn_error *err);
     csn_exec *(*exec_free)(csn_exec *exec); /* an attached one that runs is killed */
-    int (*exec_signal)(csn_exec *exec, int signal, bool whole_tree, csn_ending ending,
-                       csn_done_fn done, void *user, csn_error *err); /* done may be NULL */
+    int (*exec_signal)(csn_exec *exec, int signal, bool whole_tree, csn_ending ending, csn_op *op,
+                       csn_error *err); /* op may be NULL */
     int (*exec_write)(csn_exec *exec, const void *data, size_t len, size_t *ret_n, csn_error *err);
     int (*exec_close_stdin)(csn_exec *exec, csn_error *err);
     void (*exec_resume)(csn_exec *exec);
@@ -165,16 +155,35 @@ typedef struct csn_backend_ops {
     int (*exec_read_log)(csn_exec *exec, int64_t offset, void *data, size_t size,
                          csn_log_piece *ret_piece, csn_error *err);
     /* offset < 0: only the end. */
-    int (*exec_wait)(csn_exec *exec, int64_t offset, csn_done_fn done, void *user, csn_error *err);
+    int (*exec_wait)(csn_exec *exec, int64_t offset, csn_op *op, csn_error *err);
 
-    int (*file)(csn_box *box, const csn_file_call *call, csn_call_done_fn *done, void *user,
-                csn_error *err);
-    int (*put)(csn_box *box, const csn_put_call *call, csn_file_content_fn done, void *user,
-               csn_error *err);
-    int (*get)(csn_box *box, const csn_get_call *call, csn_file_content_fn done, void *user,
-               csn_error *err);
-    void (*file_cancel)(csn_box *box, const void *owner); /* also of put and get */
+    int (*file)(csn_box *box, const csn_file_call *call, csn_op *op,
+                csn_error *err); /* value.file */
+    int (*put)(csn_box *box, const csn_put_call *call, csn_op *op,
+               csn_error *err); /* value.content */
+    int (*get)(csn_box *box, const csn_get_call *call, csn_op *op, csn_error *err); /* likewise */
+
+    int (*image_import)(csn_backend *backend, const char *name, const char *path, csn_op *op,
+                        csn_error *err);
+    int (*image_build_debian)(csn_backend *backend, const char *name, const char *const *packages,
+                              csn_op *op, csn_error *err);
+    int (*image_list)(csn_backend *backend, csn_image_fn fn, void *user, csn_op *op,
+                      csn_error *err);
+    int (*image_inspect)(csn_backend *backend, const char *name, csn_image_fn fn, void *user,
+                         csn_op *op, csn_error *err);
+    int (*image_remove)(csn_backend *backend, const char *name, csn_op *op, csn_error *err);
+    int (*volume_create)(csn_backend *backend, const char *name, csn_op *op, csn_error *err);
+    int (*volume_list)(csn_backend *backend, csn_volume_fn fn, void *user, csn_op *op,
+                       csn_error *err);
+    int (*volume_inspect)(csn_backend *backend, const char *name, csn_volume_fn fn, void *user,
+                          csn_op *op, csn_error *err);
+    int (*volume_remove)(csn_backend *backend, const char *name, csn_op *op, csn_error *err);
 } csn_backend_ops;
+
+/* core/sandbox.c: ends a verb that yields a box. `box`: one reference, taken; NULL on failure. `user` is the operation (or NULL). */
+void csn_op_end_box(csn_box *box, int result, const csn_error *err, void *user);
+/* The same in the next turn of the loop; the box's reference is taken on success only. */
+int csn_op_end_box_later(csn_op *op, csn_box *box, csn_error *err);
 
 static inline csn_box *csn_box_ref(csn_box *box)
 {
@@ -190,25 +199,7 @@ static inline csn_box *csn_box_unref(csn_box *box)
 }
 
 /* core/content.c: put and get for a backend whose `file` opens files and hands out descriptors. */
-int csn_content_put(csn_box *box, const csn_put_call *call, csn_file_content_fn done, void *user,
-                    csn_error *err);
-int csn_content_get(csn_box *box, const csn_get_call *call, csn_file_content_fn done, void *user,
-                    csn_error *err);
-/* Ends what it copies for `owner`, NULL: for all of the backend; `done` runs, with CSN_E_CANCELLED: later, but for all at
- * once. */
-void csn_content_cancel(csn_backend *backend, const void *owner);
-
-/* daytona/backend.c */
-int csn_daytona_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
-                     csn_error *err);
-/* local/local.c */
-int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
-                   csn_error *err);
-/* local/guest.c: a backend of lent sandboxes only */
-int csn_guest_open(csn_loop *loop, csn_backend **ret_backend, csn_error *err);
-/* For images and volumes, which live in the local state directory. */
-int csn_local_state_fd(csn_backend *backend);
-const char *csn_local_libexec(csn_backend *backend);
-int csn_local_remove_tree(csn_backend *backend, const char *path, csn_error *err);
+int csn_content_put(csn_box *box, const csn_put_call *call, csn_op *op, csn_error *err);
+int csn_content_get(csn_box *box, const csn_get_call *call, csn_op *op, csn_error *err);
 
 #endif

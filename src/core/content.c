@@ -3,7 +3,8 @@
  *
  * Theory of operation. A put is stat, open a file beside the target, copy, rename; in place it is open and copy. A get is
  * open and copy. Each step is a file verb of the backend whose completion starts the next one. The copy runs in pieces of
- * PIECE bytes, one a turn of the loop; where the caller's descriptor is a pipe or a socket it waits for that in the loop. */
+ * PIECE bytes, one a turn of the loop; where the caller's descriptor is a pipe or a socket it waits for that in the loop.
+ * One that is given up waits for the step under way, which is short, so that it knows what has to be removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,14 +20,15 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/time.h"
-#include "core/backend.h"
+#include "core/engine.h"
 
 enum { PIECE = 1 << 20, PIPE_PIECE = 4096 };
 
 typedef enum copy_way { BY_RANGE, BY_SPLICE, BY_HAND } copy_way;
 
 typedef struct content_op {
-    csn_list link; /* in csn_backend.contents */
+    csn_op *whole; /* the put or get */
+    csn_op *step;  /* the file verb under way; NULL: none */
     csn_box *box;  /* counted */
     char *path;
     csn_buf temp; /* the file written first; empty: in place, or a get */
@@ -37,9 +39,6 @@ typedef struct content_op {
     size_t max;     /* of a get; 0: none */
     csn_buf data;   /* of a get into memory */
     bool is_memory; /* that */
-    const void *owner;
-    csn_file_content_fn done;
-    void *user;
 
     int inner; /* the guest's file */
     int outer; /* the caller's descriptor, ours by dup; -1: memory */
@@ -55,11 +54,62 @@ typedef struct content_op {
     csn_error err;
 } content_op;
 
+/* ---- one step ---- */
+
+typedef void step_done_fn(content_op *op, csn_op_value *value, int result, const csn_error *err);
+
+typedef struct step_op {
+    csn_op base;
+    content_op *content;
+    step_done_fn *next;
+    bool yields_fd;
+} step_op;
+
+static void deliver_step(csn_op *base, const csn_error *err)
+{
+    step_op *step = csn_container_of(base, step_op, base);
+
+    step->content->step = NULL;
+    step->next(step->content, &base->value, base->result, err);
+}
+
+static void ignore_done(int result, const csn_error *err, void *user)
+{
+    (void) result; /* never called: deliver_step() is */
+    (void) err;
+    (void) user;
+}
+
+static bool undo_step(csn_op *base)
+{
+    step_op *step = csn_container_of(base, step_op, base);
+
+    if (step->yields_fd)
+        csn_close(&base->value.file.fd);
+    return false;
+}
+
+static int call_step(content_op *op, const csn_file_call *call, step_done_fn *next, csn_error *err)
+{
+    static const csn_op_kind kind = { .deliver = deliver_step, .undo = undo_step };
+    step_op *step = csn_op_new(op->whole->engine, sizeof(*step), &kind, NULL, err);
+    int r;
+
+    if (!step)
+        return CSN_E_NO_MEMORY;
+    step->base.done.plain = ignore_done;
+    step->content = op;
+    step->next = next;
+    step->yields_fd = call->verb == CSN_FILE_OPEN;
+    r = op->box->ops->file(op->box, call, &step->base, err);
+    op->step = csn_op_begun(&step->base, r);
+    return r;
+}
+
 /* ---- the end ---- */
 
 static void free_op(content_op *op)
 {
-    csn_list_remove(&op->link);
     csn_timer_cancel(&op->turn);
     op->watch = csn_source_remove(op->watch);
     csn_close(&op->inner);
@@ -74,24 +124,21 @@ static void free_op(content_op *op)
 
 static void finish(content_op *op, int result, const csn_error *err)
 {
-    csn_file_content_fn done = op->done;
-    void *user = op->user;
+    csn_op *whole = op->whole;
     csn_error own = err ? *err : (csn_error){ 0 };
-    int64_t n = op->n;
     size_t len = 0;
-    char *data = result >= 0 && op->is_memory ? csn_buf_take(&op->data, &len) : NULL;
 
-    if (result >= 0 && op->is_memory && !data)
+    whole->value.content.n = op->n;
+    if (result >= 0 && op->is_memory &&
+        !(whole->value.content.data = csn_buf_take(&op->data, &len)))
         result = csn_fail(&own, CSN_E_NO_MEMORY, "read '%.180s'", op->path);
     free_op(op);
-    done(data, n, result, result < 0 ? &own : NULL, user);
+    csn_op_end(whole, result, &own);
 }
 
-static void on_removed(const csn_file_result *ret, int result, const csn_error *err, void *user)
+static void on_removed(content_op *op, csn_op_value *value, int result, const csn_error *err)
 {
-    content_op *op = user;
-
-    (void) ret; /* what failed first is told */
+    (void) value; /* what failed first is told */
     (void) result;
     (void) err;
     finish(op, op->result, &op->err);
@@ -100,25 +147,48 @@ static void on_removed(const csn_file_result *ret, int result, const csn_error *
 /* After a failure. A sandbox that is gone has no file to remove, and one of an engine that closes goes with it. */
 static void give_up(content_op *op, int result, const csn_error *err)
 {
-    csn_file_call call = { .verb = CSN_FILE_DELETE, .path = op->temp.data, .owner = op };
+    csn_file_call call = { .verb = CSN_FILE_DELETE, .path = op->temp.data };
 
     op->result = result;
     op->err = *err;
     op->is_copying = false;
+    op->whole->give_up = NULL;
     csn_timer_cancel(&op->turn);
     op->watch = csn_source_remove(op->watch);
     csn_close(&op->inner);
-    if (op->temp.len == 0 || (result == CSN_E_CANCELLED && !op->is_cancelled) ||
-        result == CSN_E_LOST || !op->box->backend ||
-        op->box->ops->file(op->box, &call, on_removed, op, NULL) < 0)
+    if (op->temp.len == 0 || op->whole->engine->is_closing || result == CSN_E_LOST ||
+        !op->box->backend || call_step(op, &call, on_removed, NULL) < 0)
         finish(op, result, err);
 }
 
-static void on_moved(const csn_file_result *ret, int result, const csn_error *err, void *user)
+/* True: nobody wants it any more, and it has been given up. */
+static bool is_unwanted(content_op *op)
 {
-    content_op *op = user;
+    csn_error err = { 0 };
 
-    (void) ret;
+    if (!op->is_cancelled)
+        return false;
+    (void) csn_fail(&err, CSN_E_CANCELLED, "'%.180s': cancelled", op->path);
+    give_up(op, CSN_E_CANCELLED, &err);
+    return true;
+}
+
+/* The caller's part of it: from now on neither data nor descriptor of his are used. */
+static void on_given_up(csn_op *whole)
+{
+    content_op *op = whole->request;
+
+    op->is_cancelled = true;
+    if (op->step && op->temp.len > 0)
+        return; /* whether the file beside is there, the step will tell */
+    csn_op_drop(op->step);
+    op->step = NULL;
+    (void) is_unwanted(op);
+}
+
+static void on_moved(content_op *op, csn_op_value *value, int result, const csn_error *err)
+{
+    (void) value;
     if (result < 0)
         give_up(op, result, err);
     else
@@ -126,16 +196,15 @@ static void on_moved(const csn_file_result *ret, int result, const csn_error *er
 }
 
 static int call_file(content_op *op, uint32_t verb, const char *path, const char *arg, int flags,
-                     csn_call_done_fn *done, csn_error *err)
+                     step_done_fn *next, csn_error *err)
 {
     csn_file_call call = { .verb = verb,
                            .flags = (uint32_t) flags,
                            .mode = (int32_t) op->mode,
                            .path = path,
-                           .arg = arg,
-                           .owner = op->owner };
+                           .arg = arg };
 
-    return op->box->ops->file(op->box, &call, done, op, err);
+    return call_step(op, &call, next, err);
 }
 
 /* ---- the copy ---- */
@@ -281,15 +350,9 @@ static void on_outer(csn_source *src, uint32_t events, void *user)
 
 static void copy_turn(content_op *op)
 {
-    csn_error err = { 0 };
     ssize_t n;
     int r;
 
-    if (op->is_cancelled) {
-        r = csn_fail(&err, CSN_E_CANCELLED, "'%.180s': cancelled", op->path);
-        give_up(op, r, &err);
-        return;
-    }
     n = move_piece(op);
     if (n == 0) {
         end_copy(op);
@@ -349,9 +412,8 @@ static int tell_open(content_op *op, const csn_error *why, csn_error *err)
     return why->code;
 }
 
-static void on_opened(const csn_file_result *ret, int result, const csn_error *err, void *user)
+static void on_opened(content_op *op, csn_op_value *value, int result, const csn_error *err)
 {
-    content_op *op = user;
     csn_error own = { 0 };
 
     if (result < 0) {
@@ -360,8 +422,8 @@ static void on_opened(const csn_file_result *ret, int result, const csn_error *e
         give_up(op, result, &own);
         return;
     }
-    op->inner = ret->fd;
-    if (is_too_large(op))
+    op->inner = value->file.fd;
+    if (is_unwanted(op) || is_too_large(op))
         return;
     op->is_copying = true;
     copy_turn(op);
@@ -391,12 +453,13 @@ static int name_temp(content_op *op)
 }
 
 /* What is at the path now: a directory or a device can't be replaced by contents, and an existing file keeps its mode. */
-static void on_looked(const csn_file_result *ret, int result, const csn_error *err, void *user)
+static void on_looked(content_op *op, csn_op_value *value, int result, const csn_error *err)
 {
-    content_op *op = user;
     csn_error own = { 0 };
 
-    (void) ret;
+    (void) value;
+    if (is_unwanted(op))
+        return;
     if (result < 0 && result != CSN_E_NOT_FOUND) {
         give_up(op, result, err);
         return;
@@ -418,8 +481,7 @@ static void on_looked(const csn_file_result *ret, int result, const csn_error *e
 
 /* ---- starting ---- */
 
-static content_op *new_op(csn_box *box, const char *path, int fd, const void *owner,
-                          csn_file_content_fn done, void *user, csn_error *err)
+static content_op *new_op(csn_box *box, const char *path, int fd, csn_op *whole, csn_error *err)
 {
     content_op *op = csn_calloc(1, sizeof(*op));
     struct stat st;
@@ -429,14 +491,11 @@ static content_op *new_op(csn_box *box, const char *path, int fd, const void *ow
         return NULL;
     }
     *op = (content_op){ .box = csn_box_ref(box),
+                        .whole = whole,
                         .temp = CSN_BUF_INIT,
                         .data = CSN_BUF_INIT_MAX(SIZE_MAX / 4),
-                        .owner = owner,
-                        .done = done,
-                        .user = user,
                         .inner = -1,
                         .outer = -1 };
-    csn_list_append(&box->backend->contents, &op->link);
     op->path = csn_strdup(path);
     if (fd >= 0)
         op->outer = csn_fd_dup(fd, 0);
@@ -450,12 +509,23 @@ static content_op *new_op(csn_box *box, const char *path, int fd, const void *ow
     return op;
 }
 
-int csn_content_put(csn_box *box, const csn_put_call *call, csn_file_content_fn done, void *user,
-                    csn_error *err)
+static int begun(content_op *op, int result)
 {
-    content_op *op = new_op(box, call->path, call->from.is_fd ? call->from.fd : -1, call->owner,
-                            done, user, err);
-    int r;
+    if (result < 0) {
+        free_op(op);
+        return result;
+    }
+    op->whole->give_up = on_given_up;
+    op->whole->request = op;
+    return CSN_OK;
+}
+
+int csn_content_put(csn_box *box, const csn_put_call *call, csn_op *whole, csn_error *err)
+{
+    content_op *op = new_op(box, call->path, call->from.is_fd ? call->from.fd : -1, whole, err);
+    csn_file_call look = { .verb = CSN_FILE_STAT,
+                           .flags = CSN_STAT_FOLLOW,
+                           .on_file = note_target };
 
     if (!op)
         return CSN_E_NO_MEMORY;
@@ -464,63 +534,22 @@ int csn_content_put(csn_box *box, const csn_put_call *call, csn_file_content_fn 
     op->mode = call->mode;
     if (op->from.in_place) {
         op->mode = op->mode ? op->mode : 0644;
-        r = call_file(op, CSN_FILE_OPEN, op->path, NULL,
-                      CSN_OPEN_WRITE | CSN_OPEN_CREATE | CSN_OPEN_TRUNCATE, on_opened, err);
-    } else {
-        csn_file_call look = { .verb = CSN_FILE_STAT,
-                               .flags = CSN_STAT_FOLLOW,
-                               .path = op->path,
-                               .on_file = note_target,
-                               .user = op,
-                               .owner = call->owner };
-        r = box->ops->file(box, &look, on_looked, op, err);
+        return begun(op, call_file(op, CSN_FILE_OPEN, op->path, NULL,
+                                   CSN_OPEN_WRITE | CSN_OPEN_CREATE | CSN_OPEN_TRUNCATE, on_opened,
+                                   err));
     }
-    if (r < 0)
-        free_op(op);
-    return r;
+    look.path = op->path;
+    look.user = op;
+    return begun(op, call_step(op, &look, on_looked, err));
 }
 
-int csn_content_get(csn_box *box, const csn_get_call *call, csn_file_content_fn done, void *user,
-                    csn_error *err)
+int csn_content_get(csn_box *box, const csn_get_call *call, csn_op *whole, csn_error *err)
 {
-    content_op *op =
-        new_op(box, call->path, call->to.is_fd ? call->to.fd : -1, call->owner, done, user, err);
-    int r;
+    content_op *op = new_op(box, call->path, call->to.is_fd ? call->to.fd : -1, whole, err);
 
     if (!op)
         return CSN_E_NO_MEMORY;
     op->is_memory = !call->to.is_fd;
     op->max = call->to.max_bytes;
-    r = call_file(op, CSN_FILE_OPEN, op->path, NULL, CSN_OPEN_READ, on_opened, err);
-    if (r < 0)
-        free_op(op);
-    return r;
-}
-
-/* What waits for a file verb ends with that one: the backend cancels it. */
-void csn_content_cancel(csn_backend *backend, const void *owner)
-{
-    csn_error err = { 0 };
-    int r = csn_fail(&err, CSN_E_CANCELLED, "the engine was closed");
-    csn_list mine = CSN_LIST_INIT(mine);
-
-    csn_list_foreach (node, &backend->contents) {
-        content_op *op = csn_list_entry(node, content_op, link);
-
-        if (owner && op->owner != owner)
-            continue;
-        op->is_cancelled = owner != NULL;
-        if (!op->is_copying)
-            continue;
-        if (owner) {
-            op->watch = csn_source_remove(op->watch);
-            (void) csn_timer_set(backend->loop, &op->turn, csn_now_ns(), on_turn,
-                                 op); /* or its end */
-        } else {
-            csn_list_remove(node);
-            csn_list_append(&mine, node);
-        }
-    }
-    for (csn_list *node; (node = csn_list_pop(&mine));)
-        give_up(csn_list_entry(node, content_op, link), r, &err);
+    return begun(op, call_file(op, CSN_FILE_OPEN, op->path, NULL, CSN_OPEN_READ, on_opened, err));
 }

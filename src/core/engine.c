@@ -1,6 +1,6 @@
 /* Theory of operation: an engine is one base/loop and one backend. Everything slow is a request of the backend whose
- * completion runs from the loop; csn_engine_fd() is the loop's own descriptor, so an embedder may nest it, and a
- * blocking verb is the started one plus turns of the loop until its waiter is done. */
+ * completion runs from the loop (core/op.h); csn_engine_fd() is the loop's own descriptor, so an embedder may nest it, and a
+ * blocking verb is the other form plus turns of the loop until its operation is over. Which backend it is, src/engine says. */
 #include "core/engine.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/time.h"
-#include "image/engine_view.h"
+#include "core/engine_loop.h"
 
 int csn_engine_check_handle(csn_engine *engine, csn_error *err)
 {
@@ -35,34 +35,27 @@ void csn_engine_let_go(csn_engine *engine)
         free(engine);
 }
 
-int csn_engine_open(const csn_engine_options *opts, csn_engine **ret_engine, csn_error *err)
+int csn_engine_new(const csn_engine_options *opts, csn_backend_open_fn *open,
+                   csn_engine **ret_engine, csn_error *err)
 {
-    csn_engine_options o;
+    csn_engine *engine = csn_calloc(1, sizeof(*engine));
     int r;
 
-    r = csn_options_read(&o, sizeof(o), opts, "csn_engine_options", err);
-    if (r < 0)
-        return r;
-    csn_engine *engine = csn_calloc(1, sizeof(*engine));
     if (!engine)
         return csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
     engine->pid = getpid();
-    engine->optional_walls = o.optional_walls;
-    csn_list_init(&engine->jobs);
+    engine->optional_walls = opts->optional_walls;
+    csn_list_init(&engine->ops);
     r = csn_loop_new(&engine->loop);
     if (r < 0)
         r = csn_fail_sys(err, r, "open the engine: make its loop");
-    else if (o.remote_url)
-        r = csn_daytona_open(engine->loop, &o, &engine->backend, err);
-    else if (o.is_guest)
-        r = csn_guest_open(engine->loop, &engine->backend, err);
     else
-        r = csn_local_open(engine->loop, &o, &engine->backend, err);
+        r = open(engine->loop, opts, &engine->backend, err);
     if (r < 0) {
         csn_engine_free(engine);
         return r;
     }
-    csn_list_init(&engine->backend->contents);
+    engine->backend->engine = engine;
     *ret_engine = engine;
     return CSN_OK;
 }
@@ -72,18 +65,15 @@ csn_engine *csn_engine_free(csn_engine *engine)
 {
     if (!engine || engine->pid != getpid())
         return NULL;
-    for (csn_list *node; (node = csn_list_pop(&engine->jobs));) {
-        csn_job *job = csn_list_entry(node, csn_job, link);
-
-        job->cancel(job);
-    }
-    if (engine->backend) {
-        csn_content_cancel(engine->backend, NULL);
+    csn_engine_hold(engine);   /* operations let go of it when they end */
+    csn_ops_end_ready(engine); /* whoever is told now may still do something about it */
+    engine->is_closing = true;
+    csn_ops_give_up_all(engine);
+    if (engine->backend)
         engine->backend = engine->backend->ops->free(engine->backend);
-    }
+    csn_ops_end_all(engine);
     engine->loop = csn_loop_free(engine->loop);
-    if (engine->n_handles == 0)
-        free(engine);
+    csn_engine_let_go(engine);
     return NULL;
 }
 
@@ -136,75 +126,9 @@ int csn_engine_wait_until(csn_engine *engine, const bool *is_done, int64_t deadl
     return CSN_OK;
 }
 
-int csn_engine_wait(csn_engine *engine, const bool *is_done, csn_error *err)
-{
-    return csn_engine_wait_until(engine, is_done, CSN_NO_DEADLINE, err);
-}
-
-csn_waiter *csn_waiter_new(void (*drop)(csn_waiter *w), csn_error *err)
-{
-    csn_waiter *w = csn_calloc(1, sizeof(*w));
-
-    if (!w) {
-        csn_fail(err, CSN_E_NO_MEMORY, "wait for an answer");
-        return NULL;
-    }
-    w->fd = -1;
-    w->drop = drop;
-    return w;
-}
-
-int csn_waiter_wait(csn_waiter *w, csn_engine *engine, csn_waiter *ret, csn_error *err)
-{
-    int r = csn_engine_wait_until(engine, &w->is_done, CSN_NO_DEADLINE, err);
-
-    if (r < 0 && !w->is_done) {
-        w->is_abandoned = true;
-        return r;
-    }
-    r = w->result;
-    if (r < 0 && err)
-        *err = w->err;
-    if (r >= 0 && ret)
-        *ret = *w;
-    else if (w->drop)
-        w->drop(w);
-    free(w);
-    return r;
-}
-
-void csn_waiter_finish(csn_waiter *w, int result, const csn_error *err)
-{
-    w->result = result;
-    if (err)
-        w->err = *err;
-    w->is_done = true;
-    if (!w->is_abandoned)
-        return;
-    if (w->drop)
-        w->drop(w);
-    free(w);
-}
-
-void csn_waiter_done(int result, const csn_error *err, void *user)
-{
-    csn_waiter_finish(user, result, err);
-}
-
 int csn_engine_is_remote(const csn_engine *engine)
 {
     return engine && engine->backend && engine->backend->ops->is_remote;
-}
-
-/* Images and volumes live in a state directory of this machine. */
-int csn_engine_check_local(csn_engine *engine, csn_error *err)
-{
-    int r = csn_engine_check_handle(engine, err);
-
-    if (r >= 0 && engine->backend->ops->is_remote)
-        r = csn_fail(err, CSN_E_UNSUPPORTED,
-                     "the remote backend can't manage images and volumes yet");
-    return r;
 }
 
 const char *csn_engine_state_dir(csn_engine *engine)
@@ -212,41 +136,38 @@ const char *csn_engine_state_dir(csn_engine *engine)
     return engine && engine->backend ? engine->backend->ops->place(engine->backend) : NULL;
 }
 
-int csn_engine_gc(csn_engine *engine, uint32_t *ret_n_removed, csn_error *err)
+static void deliver_count(csn_op *op, const csn_error *err)
 {
-    uint32_t n_removed = 0;
-    int r = csn_engine_check_handle(engine, err);
-
-    if (r < 0 || (r = engine->backend->ops->gc(engine->backend, &n_removed, err)) < 0)
-        return r;
-    if (ret_n_removed)
-        *ret_n_removed = n_removed;
-    return CSN_OK;
+    op->done.count(op->result < 0 ? 0 : op->value.n, op->result, err, op->user);
 }
 
-int csn_engine_state_fd(csn_engine *engine)
+csn_op *csn_engine_gc_async(csn_engine *engine, csn_count_done_fn done, void *user, csn_error *err)
 {
-    return csn_local_state_fd(engine->backend);
+    static const csn_op_kind kind = { .deliver = deliver_count };
+    csn_op *op;
+
+    if (csn_engine_check_handle(engine, err) < 0 || csn_engine_need(engine, gc, "sweep", err) < 0 ||
+        !(op = csn_op_new(engine, sizeof(*op), &kind, user, err)))
+        return NULL;
+    op->done.count = done;
+    return csn_op_begun(op, engine->backend->ops->gc(engine->backend, op, err));
+}
+
+int csn_engine_gc(csn_engine *engine, uint32_t *ret_n_removed, csn_error *err)
+{
+    csn_op_value value;
+    int r;
+
+    err = CSN_OP_ERR(err);
+    r = csn_op_wait(csn_engine_gc_async(engine, NULL, NULL, err), &value, err);
+    if (r >= 0 && ret_n_removed)
+        *ret_n_removed = (uint32_t) value.n;
+    return r;
 }
 
 csn_loop *csn_engine_loop(csn_engine *engine)
 {
     return engine->loop;
-}
-
-int csn_engine_remove_tree(csn_engine *engine, const char *path, csn_error *err)
-{
-    return csn_local_remove_tree(engine->backend, path, err);
-}
-
-csn_list *csn_engine_jobs(csn_engine *engine)
-{
-    return &engine->jobs;
-}
-
-const char *csn_engine_libexec(csn_engine *engine)
-{
-    return csn_local_libexec(engine->backend);
 }
 
 const char *csn_version(void)

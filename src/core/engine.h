@@ -16,7 +16,8 @@ struct csn_engine {
     csn_loop *loop;
     csn_backend *backend; /* NULL once closed */
     unsigned n_handles;   /* sandboxes and processes that point here; the last one frees a closed engine */
-    csn_list jobs;       /* of images and volumes: image/engine_view.h */
+    csn_list ops;         /* csn_op.link: what is under way */
+    bool is_closing;
     bool is_interrupted; /* atomically set from outside */
     uint32_t optional_walls;
 };
@@ -32,23 +33,14 @@ void csn_engine_let_go(csn_engine *engine);
 int csn_engine_wait_until(csn_engine *engine, const bool *is_done, int64_t deadline_ns,
                           csn_error *err);
 
-/* What a blocking verb leaves with the started one. When the wait is given up the late completion finds is_abandoned
- * and frees the waiter. `drop` (may be NULL) frees the value wherever nobody takes it. */
-typedef struct csn_waiter {
-    bool is_done, is_abandoned, is_cut;
-    int result;
-    csn_error err;
-    void *value;
-    int fd;
-    int64_t n;
-    void (*drop)(struct csn_waiter *w);
-} csn_waiter;
+/* CSN_OK, or how the backend says that it has no such verb. */
+#define csn_engine_need(engine, verb, what, err) \
+    ((engine)->backend->ops->verb ? CSN_OK : (engine)->backend->ops->cannot(NULL, what, err))
 
-csn_waiter *csn_waiter_new(void (*drop)(csn_waiter *w), csn_error *err); /* NULL: no memory */
-/* Waits; the waiter is gone after, its contents are in *ret (may be NULL) on success. */
-int csn_waiter_wait(csn_waiter *w, csn_engine *engine, csn_waiter *ret, csn_error *err);
-/* Completions call this last; the waiter may be gone after it. */
-void csn_waiter_finish(csn_waiter *w, int result, const csn_error *err);
-void csn_waiter_done(int result, const csn_error *err, void *user); /* a csn_done_fn */
+/* For src/engine: an engine around a backend that `open` makes. */
+typedef int csn_backend_open_fn(csn_loop *loop, const csn_engine_options *opts,
+                                csn_backend **ret_backend, csn_error *err);
+int csn_engine_new(const csn_engine_options *opts, csn_backend_open_fn *open,
+                   csn_engine **ret_engine, csn_error *err);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { ENTRIES_DEFAULT = 100000, RESULTS_DEFAULT = 100000 };
 
-static int check_path(const char *path, csn_error *err)
+int csn_files_check_path(const char *path, csn_error *err)
 {
     if (!path || !path[0])
         return csn_fail(err, CSN_E_INVALID, "no path was given");
@@ -20,45 +20,63 @@ static int check_path(const char *path, csn_error *err)
     return CSN_OK;
 }
 
-int csn_files_call(csn_sandbox *sandbox, const csn_file_call *call, csn_call_done_fn *done,
-                   void *user, csn_error *err)
-{
-    int r = csn_sandbox_check(sandbox, err);
+/* --- descriptors -------------------------------------------------------------------------------------------------- */
 
-    if (r < 0 || (r = check_path(call->path, err)) < 0)
-        return r;
-    return sandbox->box->ops->file(sandbox->box, call, done, user, err);
+static void deliver_fd(csn_op *op, const csn_error *err)
+{
+    op->done.fd(op->result < 0 ? -1 : op->value.file.fd, op->result, err, op->user);
 }
 
-static void drop_fd(csn_waiter *w)
+static bool undo_fd(csn_op *op)
 {
-    csn_close(&w->fd);
+    csn_close(&op->value.file.fd);
+    return false;
 }
 
-static void on_called(const csn_file_result *ret, int result, const csn_error *err, void *user)
+csn_op *csn_files_open(csn_sandbox *sandbox, const csn_file_call *call, csn_fd_done_fn done,
+                       void *user, csn_error *err)
 {
-    csn_waiter *w = user;
+    static const csn_op_kind kind = { .deliver = deliver_fd, .undo = undo_fd };
+    csn_op *op;
 
-    w->fd = ret->fd;
-    w->n = ret->value;
-    w->is_cut = ret->is_cut;
-    csn_waiter_finish(w, result, err);
+    if (csn_sandbox_need(sandbox, file, "open a file or a connection", err) < 0 ||
+        csn_files_check_path(call->path, err) < 0 ||
+        !(op = csn_op_new(sandbox->engine, sizeof(*op), &kind, user, err)))
+        return NULL;
+    op->done.fd = done;
+    return csn_op_begun(op, sandbox->box->ops->file(sandbox->box, call, op, err));
 }
 
-int csn_files_call_wait(csn_sandbox *sandbox, const csn_file_call *call, csn_waiter *ret,
-                        csn_error *err)
+int csn_files_open_wait(csn_op *op, int *ret_fd, csn_error *err)
 {
-    csn_waiter *w = csn_waiter_new(drop_fd, err);
-    int r;
+    csn_op_value value;
+    int r = csn_op_wait(op, &value, err);
 
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    r = csn_files_call(sandbox, call, on_called, w, err);
-    if (r < 0) {
-        free(w);
-        return r;
+    if (r >= 0)
+        *ret_fd = value.file.fd;
+    return r;
+}
+
+csn_op *csn_file_open_async(csn_sandbox *sandbox, const char *path, int flags, uint32_t mode,
+                            csn_fd_done_fn done, void *user, csn_error *err)
+{
+    csn_file_call call = {
+        .verb = CSN_FILE_OPEN, .flags = (uint32_t) flags, .mode = (int32_t) mode, .path = path
+    };
+
+    if (!(flags & (CSN_OPEN_READ | CSN_OPEN_WRITE)) || (flags & ~63)) {
+        (void) csn_fail(err, CSN_E_INVALID, "open a file: neither for reading nor for writing");
+        return NULL;
     }
-    return csn_waiter_wait(w, sandbox->engine, ret, err);
+    return csn_files_open(sandbox, &call, done, user, err);
+}
+
+int csn_file_open(csn_sandbox *sandbox, const char *path, int flags, uint32_t mode, int *ret_fd,
+                  csn_error *err)
+{
+    err = CSN_OP_ERR(err);
+    return csn_files_open_wait(csn_file_open_async(sandbox, path, flags, mode, NULL, NULL, err),
+                               ret_fd, err);
 }
 
 /* --- lists, sorted ------------------------------------------------------------------------------------------------ */
@@ -146,43 +164,36 @@ static void free_entries(entry_list *list)
     free(list->entries);
 }
 
-/* --- started ------------------------------------------------------------------------------------------------------ */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
-typedef struct file_promise {
-    csn_sandbox *sandbox; /* counted */
-    csn_file_request req; /* strings were copied by the backend */
+typedef struct request_op {
+    csn_op base;
+    csn_file_request req; /* its strings were copied by the backend */
     entry_list list;
-    csn_file_done_fn done;
-    csn_fd_done_fn done_fd;
-    void *user;
-} file_promise;
+} request_op;
 
-static int too_many(csn_error *err, uint32_t max)
+/* Entries are shown by name, once all have come. */
+static void complete_request(csn_op *op)
 {
-    return csn_fail(err, CSN_E_TOO_LARGE, "there are more than %u results", max);
+    request_op *q = csn_container_of(op, request_op, base);
+
+    if (op->result >= 0 && q->list.is_short)
+        op->result = csn_fail(&op->err, CSN_E_NO_MEMORY, "list a directory");
+    else if (op->result >= 0 && op->value.file.is_cut)
+        op->result = csn_fail(&op->err, CSN_E_TOO_LARGE, "there are more than %u results",
+                              q->req.max_results);
+    if (op->result >= 0 || op->result == CSN_E_TOO_LARGE)
+        show_entries(&q->list, q->req.on_file, q->req.user_data);
 }
 
-static void on_request_done(const csn_file_result *ret, int result, const csn_error *err, void *user)
+static void deliver_request(csn_op *op, const csn_error *err)
 {
-    file_promise *p = user;
-    csn_error own = { 0 };
+    op->done.count(op->value.file.n, op->result, err, op->user);
+}
 
-    if (result >= 0 && p->list.is_short) {
-        result = csn_fail(&own, CSN_E_NO_MEMORY, "list a directory");
-        err = &own;
-    } else if (result >= 0 && ret->is_cut) {
-        result = too_many(&own, p->req.max_results);
-        err = &own;
-    }
-    if (result >= 0 || result == CSN_E_TOO_LARGE)
-        show_entries(&p->list, p->req.on_file, p->req.user_data);
-    if (p->done)
-        p->done(ret->value, result, err, p->user);
-    else
-        p->done_fd(result < 0 ? -1 : ret->fd, result, err, p->user);
-    free_entries(&p->list);
-    csn_sandbox_free(p->sandbox);
-    free(p);
+static void free_request(csn_op *op)
+{
+    free_entries(&csn_container_of(op, request_op, base)->list);
 }
 
 static const struct {
@@ -211,33 +222,22 @@ static int check_request(csn_file_request *req, csn_error *err)
     return CSN_OK;
 }
 
-static int start_promise(csn_sandbox *sandbox, file_promise *p, csn_file_call *call, csn_error *err)
+csn_op *csn_file_request_async(csn_sandbox *sandbox, const csn_file_request *request,
+                               csn_count_done_fn done, void *user, csn_error *err)
 {
-    int r = csn_sandbox_check(sandbox, err);
-
-    if (r >= 0) {
-        p->sandbox = csn_sandbox_ref(sandbox);
-        r = csn_files_call(sandbox, call, on_request_done, p, err);
-        if (r < 0)
-            csn_sandbox_free(sandbox);
-    }
-    if (r < 0)
-        free(p);
-    return r;
-}
-
-int csn_file_request_start(csn_sandbox *sandbox, const csn_file_request *request,
-                           csn_file_done_fn done, void *user, csn_error *err)
-{
+    static const csn_op_kind kind = { .complete = complete_request,
+                                      .deliver = deliver_request,
+                                      .free = free_request };
     csn_file_request req;
-    int r = csn_options_read(&req, sizeof(req), request, "csn_file_request", err);
+    request_op *q;
 
-    if (r < 0 || (r = check_request(&req, err)) < 0)
-        return r;
-    file_promise *p = csn_calloc(1, sizeof(*p));
-    if (!p)
-        return csn_fail(err, CSN_E_NO_MEMORY, "'%.100s'", req.path ? req.path : "");
-    *p = (file_promise){ .req = req, .done = done, .user = user };
+    if (csn_sandbox_need(sandbox, file, "use files", err) < 0 ||
+        csn_options_read(&req, sizeof(req), request, "csn_file_request", err) < 0 ||
+        check_request(&req, err) < 0 || csn_files_check_path(req.path, err) < 0 ||
+        !(q = csn_op_new(sandbox->engine, sizeof(*q), &kind, user, err)))
+        return NULL;
+    q->base.done.count = done;
+    q->req = req;
     bool is_list = req.verb == CSN_FILE_LIST;
     csn_file_call call = { .verb = req.verb,
                            .flags = (uint32_t) req.flag & 3,
@@ -248,62 +248,22 @@ int csn_file_request_start(csn_sandbox *sandbox, const csn_file_request *request
                            .arg2 = req.arg2,
                            .on_file = is_list ? keep_entry : req.on_file,
                            .on_match = req.on_match,
-                           .owner = user,
-                           .user = is_list ? (void *) &p->list : req.user_data };
-    return start_promise(sandbox, p, &call, err);
-}
-
-void csn_file_cancel(csn_sandbox *sandbox, const void *user)
-{
-    if (csn_sandbox_check(sandbox, NULL) < 0)
-        return;
-    sandbox->box->ops->file_cancel(sandbox->box, user);
-    csn_content_cancel(sandbox->engine->backend, user);
-}
-
-int csn_file_open_start(csn_sandbox *sandbox, const char *path, int flags, uint32_t mode,
-                        csn_fd_done_fn done, void *user, csn_error *err)
-{
-    csn_file_call call = { .verb = CSN_FILE_OPEN,
-                           .flags = (uint32_t) flags,
-                           .mode = (int32_t) mode,
-                           .path = path };
-    file_promise *p;
-
-    if (!(flags & (CSN_OPEN_READ | CSN_OPEN_WRITE)) || (flags & ~63))
-        return csn_fail(err, CSN_E_INVALID, "open a file: neither for reading nor for writing");
-    if (!(p = csn_calloc(1, sizeof(*p))))
-        return csn_fail(err, CSN_E_NO_MEMORY, "open a file");
-    *p = (file_promise){ .done_fd = done, .user = user };
-    return start_promise(sandbox, p, &call, err);
+                           .user = is_list ? (void *) &q->list : req.user_data };
+    return csn_op_begun(&q->base, sandbox->box->ops->file(sandbox->box, &call, &q->base, err));
 }
 
 /* --- blocking ----------------------------------------------------------------------------------------------------- */
 
-static void on_n(int64_t n, int result, const csn_error *err, void *user)
-{
-    csn_waiter *w = user;
-
-    w->n = n;
-    csn_waiter_finish(w, result, err);
-}
-
 static int ask(csn_sandbox *sandbox, csn_file_request *req, int64_t *ret_n, csn_error *err)
 {
-    csn_waiter got, *w = csn_waiter_new(NULL, err);
+    csn_op_value value;
     int r;
 
-    if (!w)
-        return CSN_E_NO_MEMORY;
     req->size = sizeof(*req);
-    r = csn_file_request_start(sandbox, req, on_n, w, err);
-    if (r < 0) {
-        free(w);
-        return r;
-    }
-    r = csn_waiter_wait(w, sandbox->engine, &got, err);
+    err = CSN_OP_ERR(err);
+    r = csn_op_wait(csn_file_request_async(sandbox, req, NULL, NULL, err), &value, err);
     if (r >= 0 && ret_n)
-        *ret_n = got.n;
+        *ret_n = value.file.n;
     return r;
 }
 

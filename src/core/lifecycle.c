@@ -18,245 +18,201 @@ const char *csn_state_name(csn_state state)
     return (size_t) state < CSN_COUNT(state_names) ? state_names[state] : "unknown";
 }
 
-/* Ends a blocking verb: `r` is what the started one answered. */
-static int finish(csn_sandbox *sandbox, csn_waiter *w, int r, csn_error *err)
+csn_op *csn_sandbox_start_async(csn_sandbox *sandbox, csn_done_fn done, void *user, csn_error *err)
 {
-    if (r < 0) {
-        free(w);
-        return r;
-    }
-    return csn_waiter_wait(w, sandbox->engine, NULL, err);
-}
+    csn_op *op;
 
-int csn_sandbox_start_start(csn_sandbox *sandbox, csn_done_fn done, void *user, csn_error *err)
-{
-    int r = csn_sandbox_check(sandbox, err);
-
-    return r < 0 ? r : sandbox->box->ops->start(sandbox->box, done, user, err);
+    if (csn_sandbox_need(sandbox, start, "start a stopped sandbox", err) < 0 ||
+        !(op = csn_op_new_plain(sandbox->engine, done, user, err)))
+        return NULL;
+    return csn_op_begun(op, sandbox->box->ops->start(sandbox->box, op, err));
 }
 
 int csn_sandbox_start(csn_sandbox *sandbox, csn_error *err)
 {
-    csn_waiter *w = csn_waiter_new(NULL, err);
-
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    return finish(sandbox, w, csn_sandbox_start_start(sandbox, csn_waiter_done, w, err), err);
+    err = CSN_OP_ERR(err);
+    return csn_op_wait(csn_sandbox_start_async(sandbox, NULL, NULL, err), NULL, err);
 }
 
-int csn_sandbox_stop_start(csn_sandbox *sandbox, int grace_ms, csn_done_fn done, void *user,
-                           csn_error *err)
+csn_op *csn_sandbox_stop_async(csn_sandbox *sandbox, int grace_ms, csn_done_fn done, void *user,
+                               csn_error *err)
 {
-    int r = csn_sandbox_check(sandbox, err);
+    csn_op *op;
 
-    if (r < 0)
-        return r;
-    return sandbox->box->ops->stop(sandbox->box, grace_ms == 0 ? 2000 : grace_ms, done, user, err);
+    if (csn_sandbox_need(sandbox, stop, "stop a sandbox", err) < 0 ||
+        !(op = csn_op_new_plain(sandbox->engine, done, user, err)))
+        return NULL;
+    return csn_op_begun(
+        op, sandbox->box->ops->stop(sandbox->box, grace_ms == 0 ? 2000 : grace_ms, op, err));
 }
 
 int csn_sandbox_stop(csn_sandbox *sandbox, int grace_ms, csn_error *err)
 {
-    csn_waiter *w = csn_waiter_new(NULL, err);
-
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    return finish(sandbox, w, csn_sandbox_stop_start(sandbox, grace_ms, csn_waiter_done, w, err),
-                  err);
+    err = CSN_OP_ERR(err);
+    return csn_op_wait(csn_sandbox_stop_async(sandbox, grace_ms, NULL, NULL, err), NULL, err);
 }
 
-int csn_sandbox_delete_start(csn_sandbox *sandbox, csn_done_fn done, void *user, csn_error *err)
+csn_op *csn_sandbox_delete_async(csn_sandbox *sandbox, csn_done_fn done, void *user, csn_error *err)
 {
-    int r = csn_sandbox_check(sandbox, err);
+    csn_op *op;
 
-    return r < 0 ? r : sandbox->box->ops->delete (sandbox->box, done, user, err);
+    if (csn_sandbox_need(sandbox, delete, "delete a sandbox", err) < 0 ||
+        !(op = csn_op_new_plain(sandbox->engine, done, user, err)))
+        return NULL;
+    return csn_op_begun(op, sandbox->box->ops->delete (sandbox->box, op, err));
 }
 
 int csn_sandbox_delete(csn_sandbox *sandbox, csn_error *err)
 {
-    csn_waiter *w = csn_waiter_new(NULL, err);
-
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    return finish(sandbox, w, csn_sandbox_delete_start(sandbox, csn_waiter_done, w, err), err);
+    err = CSN_OP_ERR(err);
+    return csn_op_wait(csn_sandbox_delete_async(sandbox, NULL, NULL, err), NULL, err);
 }
 
-int csn_sandbox_snapshot_start(csn_sandbox *sandbox, const char *image_name, csn_done_fn done,
-                               void *user, csn_error *err)
-{
-    int r = csn_sandbox_check(sandbox, err);
+/* ---- snapshot ---- */
 
-    if (r < 0)
-        return r;
-    if (!image_name || !csn_is_name(image_name) || strcmp(image_name, "host") == 0)
-        return csn_fail(err, CSN_E_INVALID, "snapshot: '%.64s' is no name for an image",
+typedef struct snapshot_op {
+    csn_op base;
+    csn_backend *backend; /* borrowed: operations end before it goes */
+    char image[65];
+} snapshot_op;
+
+static void deliver_done(csn_op *op, const csn_error *err)
+{
+    op->done.plain(op->result, err, op->user);
+}
+
+static void on_image_removed(int result, const csn_error *err, void *user)
+{
+    (void) result; /* nobody is left to tell */
+    (void) err;
+    csn_op_end(user, CSN_E_CANCELLED, NULL);
+}
+
+/* The image was made, but nobody wants it. */
+static bool undo_snapshot(csn_op *op)
+{
+    snapshot_op *snap = csn_container_of(op, snapshot_op, base);
+    csn_op *step;
+
+    if (op->engine->is_closing || !snap->backend->ops->image_remove ||
+        !(step = csn_op_new_plain(op->engine, on_image_removed, op, NULL)))
+        return false;
+    return csn_op_begun(step, snap->backend->ops->image_remove(snap->backend, snap->image, step,
+                                                               NULL)) != NULL;
+}
+
+csn_op *csn_sandbox_snapshot_async(csn_sandbox *sandbox, const char *image_name, csn_done_fn done,
+                                   void *user, csn_error *err)
+{
+    static const csn_op_kind kind = { .deliver = deliver_done, .undo = undo_snapshot };
+    snapshot_op *snap;
+
+    if (csn_sandbox_need(sandbox, snapshot, "take a snapshot", err) < 0)
+        return NULL;
+    if (!image_name || !csn_is_name(image_name) || strcmp(image_name, "host") == 0) {
+        (void) csn_fail(err, CSN_E_INVALID, "snapshot: '%.64s' is no name for an image",
                         image_name ? image_name : "");
-    return sandbox->box->ops->snapshot(sandbox->box, image_name, done, user, err);
+        return NULL;
+    }
+    if (!(snap = csn_op_new(sandbox->engine, sizeof(*snap), &kind, user, err)))
+        return NULL;
+    snap->base.done.plain = done;
+    snap->backend = sandbox->engine->backend;
+    (void) csn_str_copy(snap->image, sizeof(snap->image),
+                        csn_str_of(image_name)); /* checked above */
+    return csn_op_begun(&snap->base,
+                        sandbox->box->ops->snapshot(sandbox->box, image_name, &snap->base, err));
 }
 
 int csn_sandbox_snapshot(csn_sandbox *sandbox, const char *image_name, csn_error *err)
 {
-    csn_waiter *w = csn_waiter_new(NULL, err);
-
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    return finish(sandbox, w,
-                  csn_sandbox_snapshot_start(sandbox, image_name, csn_waiter_done, w, err), err);
+    err = CSN_OP_ERR(err);
+    return csn_op_wait(csn_sandbox_snapshot_async(sandbox, image_name, NULL, NULL, err), NULL, err);
 }
 
-/* The parent's settings with the few that a fork may have of its own. */
-static int fork_spec(const csn_box *parent, const csn_sandbox_options *opts, csn_wish *ret,
-                     csn_error *err)
+/* ---- fork ---- */
+
+csn_op *csn_sandbox_fork_async(csn_sandbox *sandbox, const csn_sandbox_options *opts,
+                               csn_sandbox_done_fn done, void *user, csn_error *err)
 {
     csn_auto(wish) csn_wish own = { .id_index = -1 };
-    int r = csn_wish_read(opts, &own, err);
+    csn_op *op;
 
-    if (r < 0 || (r = csn_wish_copy(&parent->wish, ret, err)) < 0)
-        return r;
-    if (!opts) {
-        ret->is_detached = parent->wish.is_detached;
-        return CSN_OK;
-    }
-    ret->is_detached = own.is_detached;
-    ret->is_shared = own.is_shared;
-    ret->is_ephemeral = own.is_ephemeral;
-    ret->ttl_ms = own.ttl_ms;
-    ret->idle_stop_ms = own.idle_stop_ms;
-    char *name = ret->name, **labels = ret->labels;
-    ret->name = own.name;
-    ret->labels = own.labels;
-    own.name = name;
-    own.labels = labels;
-    return CSN_OK;
-}
-
-int csn_sandbox_fork_start(csn_sandbox *sandbox, const csn_sandbox_options *opts,
-                           csn_sandbox_done_fn done, void *user, csn_error *err)
-{
-    csn_auto(wish) csn_wish wish = { .id_index = -1 };
-    int r = csn_sandbox_check(sandbox, err);
-
-    if (r < 0 || (r = sandbox->box->ops->refresh(sandbox->box, err)) < 0 ||
-        (r = fork_spec(sandbox->box, opts, &wish, err)) < 0)
-        return r;
-    csn_sandbox_promise *promise = csn_sandbox_promise_new(sandbox->engine, done, user, err);
-    if (!promise)
-        return CSN_E_NO_MEMORY;
-    r = sandbox->box->ops->fork(sandbox->box, &wish, csn_sandbox_promise_done, promise, err);
-    if (r < 0)
-        csn_sandbox_promise_free(promise);
-    return r;
+    if (csn_sandbox_need(sandbox, fork, "fork a sandbox", err) < 0 ||
+        csn_wish_read(opts, &own, err) < 0 ||
+        !(op = csn_op_new_sandbox(sandbox->engine, done, user, err)))
+        return NULL;
+    return csn_op_begun(op, sandbox->box->ops->fork(sandbox->box, opts ? &own : NULL, op, err));
 }
 
 int csn_sandbox_fork(csn_sandbox *sandbox, const csn_sandbox_options *opts,
                      csn_sandbox **ret_sandbox, csn_error *err)
 {
-    csn_waiter *w = csn_sandbox_waiter(err);
-    int r;
-
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    r = csn_sandbox_fork_start(sandbox, opts, csn_sandbox_waiter_done, w, err);
-    if (r < 0) {
-        free(w);
-        return r;
-    }
-    return csn_sandbox_waiter_wait(w, sandbox->engine, ret_sandbox, err);
+    err = CSN_OP_ERR(err);
+    return csn_op_wait_sandbox(csn_sandbox_fork_async(sandbox, opts, NULL, NULL, err), ret_sandbox,
+                               err);
 }
 
-typedef struct stat_answer {
-    csn_receipt receipt;
-    csn_usage usage;
-} stat_answer;
+/* ---- how it is doing ---- */
 
-static void drop_answer(csn_waiter *w)
+static void deliver_receipt(csn_op *op, const csn_error *err)
 {
-    free(w->value);
+    op->done.receipt(op->result < 0 ? NULL : &op->value.stat.receipt, op->result, err, op->user);
 }
 
-static void on_stat(const csn_receipt *receipt, const csn_usage *usage, int result,
-                    const csn_error *err, void *user)
+static void deliver_usage(csn_op *op, const csn_error *err)
 {
-    csn_waiter *w = user;
-
-    if (result >= 0)
-        *(stat_answer *) w->value = (stat_answer){ *receipt, *usage };
-    csn_waiter_finish(w, result, err);
+    op->done.usage(op->result < 0 ? NULL : &op->value.stat.usage, op->result, err, op->user);
 }
 
-static int ask_stat(csn_sandbox *sandbox, stat_answer *ret, csn_error *err)
+static csn_op *ask_stat(csn_sandbox *sandbox, const csn_op_kind *kind, csn_op_done done, void *user,
+                        csn_error *err)
 {
-    csn_waiter got, *w;
-    int r = csn_sandbox_check(sandbox, err);
+    csn_op *op;
 
-    if (r < 0)
-        return r;
-    if (!(w = csn_waiter_new(drop_answer, err)))
-        return CSN_E_NO_MEMORY;
-    w->value = csn_calloc(1, sizeof(stat_answer));
-    if (w->value)
-        r = sandbox->box->ops->stat(sandbox->box, on_stat, w, err);
-    else
-        r = csn_fail(err, CSN_E_NO_MEMORY, "ask how the sandbox is doing");
-    if (r < 0) {
-        free(w->value);
-        free(w);
-        return r;
-    }
-    r = csn_waiter_wait(w, sandbox->engine, &got, err);
-    if (r < 0)
-        return r;
-    *ret = *(stat_answer *) got.value;
-    free(got.value);
-    return CSN_OK;
+    if (csn_sandbox_need(sandbox, stat, "tell what a sandbox uses", err) < 0 ||
+        !(op = csn_op_new(sandbox->engine, sizeof(*op), kind, user, err)))
+        return NULL;
+    op->done = done;
+    return csn_op_begun(op, sandbox->box->ops->stat(sandbox->box, op, err));
+}
+
+csn_op *csn_sandbox_receipt_async(csn_sandbox *sandbox, csn_receipt_done_fn done, void *user,
+                                  csn_error *err)
+{
+    static const csn_op_kind kind = { .deliver = deliver_receipt };
+
+    return ask_stat(sandbox, &kind, (csn_op_done){ .receipt = done }, user, err);
+}
+
+csn_op *csn_sandbox_usage_async(csn_sandbox *sandbox, csn_usage_done_fn done, void *user,
+                                csn_error *err)
+{
+    static const csn_op_kind kind = { .deliver = deliver_usage };
+
+    return ask_stat(sandbox, &kind, (csn_op_done){ .usage = done }, user, err);
 }
 
 int csn_sandbox_receipt(csn_sandbox *sandbox, csn_receipt *ret_receipt, csn_error *err)
 {
-    stat_answer answer;
-    int r = ask_stat(sandbox, &answer, err);
+    csn_op_value value;
+    int r;
 
+    err = CSN_OP_ERR(err);
+    r = csn_op_wait(csn_sandbox_receipt_async(sandbox, NULL, NULL, err), &value, err);
     if (r >= 0)
-        *ret_receipt = answer.receipt;
+        *ret_receipt = value.stat.receipt;
     return r;
 }
 
 int csn_sandbox_usage(csn_sandbox *sandbox, csn_usage *ret_usage, csn_error *err)
 {
-    stat_answer answer;
-    int r = ask_stat(sandbox, &answer, err);
+    csn_op_value value;
+    int r;
 
+    err = CSN_OP_ERR(err);
+    r = csn_op_wait(csn_sandbox_usage_async(sandbox, NULL, NULL, err), &value, err);
     if (r >= 0)
-        *ret_usage = answer.usage;
-    return r;
-}
-
-typedef struct usage_ask {
-    csn_usage_done_fn done;
-    void *user;
-} usage_ask;
-
-static void on_usage(const csn_receipt *receipt, const csn_usage *usage, int result,
-                     const csn_error *err, void *user)
-{
-    usage_ask ask = *(usage_ask *) user;
-
-    (void) receipt;
-    free(user);
-    ask.done(result < 0 ? NULL : usage, result, err, ask.user);
-}
-
-int csn_sandbox_usage_start(csn_sandbox *sandbox, csn_usage_done_fn done, void *user, csn_error *err)
-{
-    usage_ask *ask;
-    int r = csn_sandbox_check(sandbox, err);
-
-    if (r < 0)
-        return r;
-    if (!(ask = csn_malloc(sizeof(*ask))))
-        return csn_fail(err, CSN_E_NO_MEMORY, "ask for a sandbox's usage");
-    *ask = (usage_ask){ done, user };
-    r = sandbox->box->ops->stat(sandbox->box, on_usage, ask, err);
-    if (r < 0)
-        free(ask);
+        *ret_usage = value.stat.usage;
     return r;
 }

@@ -27,13 +27,24 @@ static csn_process *new_process(csn_sandbox *sandbox)
     for (int i = 0; i < 2; i++)
         p->kept[i].data = (csn_buf) CSN_BUF_INIT_MAX(SIZE_MAX / 4);
     p->order = p->merged = (csn_buf) CSN_BUF_INIT_MAX(SIZE_MAX / 4);
+    csn_list_init(&p->waiters);
     return p;
 }
+
+/* Somebody waits for the end of the command. */
+typedef struct wait_op {
+    csn_op base;
+    csn_list link; /* in csn_process.waiters */
+    csn_process *process;
+    csn_op *step; /* of one that was opened: the keeper tells; else NULL */
+} wait_op;
 
 csn_process *csn_process_free(csn_process *process)
 {
     if (!process)
         return NULL;
+    for (csn_list *node; (node = csn_list_pop(&process->waiters));)
+        csn_op_cancel(&csn_list_entry(node, wait_op, link)->base);
     if (process->follow)
         csn_follow_drop(process->follow);
     if (process->exec)
@@ -70,11 +81,12 @@ int csn_process_pipe(const csn_process *process, csn_stream stream)
 /* Output may come before the word that the command runs, and with it the number to name it by: then it dies of that word. */
 static void end_for_output(csn_process *p)
 {
-    if (p->policy != CSN_OUTPUT_KILL || !p->is_cut || p->is_over || !p->exec || !p->exec->is_started)
+    if (p->policy != CSN_OUTPUT_KILL || !p->is_cut || p->is_over || !p->exec ||
+        !p->exec->is_started || !p->sandbox->box->ops->exec_signal)
         return;
     p->is_over = true;
     (void) p->sandbox->box->ops->exec_signal(p->exec, SIGKILL, true, CSN_ENDED_OUTPUT_LIMIT, NULL,
-                                             NULL, NULL); /* lost: it is dead already */
+                                             NULL); /* lost: it is dead already */
 }
 
 /* Beyond the limit: cut, or the end of the whole tree. How much of `len` is still within. */
@@ -134,15 +146,28 @@ static void fill_receipt(const csn_process *process, csn_receipt *ret_receipt)
     ret_receipt->output_limit_bytes = process->output_bytes;
 }
 
+/* on_exit and whoever waited may free the process: then its list has been emptied before. */
 void csn_process_end(csn_process *p)
 {
+    csn_list waiters = CSN_LIST_INIT(waiters);
     csn_receipt receipt;
 
     p->is_ended = true;
-    if (!p->on_exit)
-        return;
-    fill_receipt(p, &receipt);
-    p->on_exit(p, &receipt, p->user_data);
+    for (csn_list *node; (node = csn_list_pop(&p->waiters));) {
+        wait_op *w = csn_list_entry(node, wait_op, link);
+
+        fill_receipt(p, &w->base.value.stat.receipt);
+        csn_op_drop(w->step); /* what it would tell is known */
+        w->step = NULL;
+        w->process = NULL;
+        csn_list_append(&waiters, node);
+    }
+    if (p->on_exit) {
+        fill_receipt(p, &receipt);
+        p->on_exit(p, &receipt, p->user_data);
+    }
+    for (csn_list *node; (node = csn_list_pop(&waiters));)
+        csn_op_end(&csn_list_entry(node, wait_op, link)->base, CSN_OK, NULL);
 }
 
 static void on_ended(csn_exec *exec)
@@ -156,18 +181,21 @@ static void on_ended(csn_exec *exec)
 static void on_started(csn_exec *exec, int result, const csn_error *err)
 {
     csn_process *p = exec->user;
-    csn_process_done_fn done = p->start_done;
-    void *user = p->start_user;
+    csn_op *op = p->start;
 
-    p->start_done = NULL;
-    if (result < 0)
+    p->start = NULL;
+    if (result < 0) {
         p = csn_process_free(p);
-    else if (p->follow)
-        csn_follow_begin(p->follow);
-    else
-        end_for_output(p);
-    if (done)
-        done(p, result, err, user);
+    } else {
+        if (p->is_watched)
+            p->is_ended = exec->is_ended;
+        if (p->follow)
+            csn_follow_begin(p->follow);
+        else
+            end_for_output(p);
+    }
+    op->value.process = p;
+    csn_op_end(op, result, err);
 }
 
 static const csn_exec_events events = {
@@ -272,30 +300,78 @@ static void fill_spec(const csn_process_options *o, const csn_wish *wish, csn_ex
                                : csn_home_of(spec->as_root);
 }
 
-int csn_process_start_start(csn_sandbox *sandbox, const csn_process_options *opts,
-                            csn_process_done_fn done, void *user, csn_error *err)
+static void deliver_process(csn_op *op, const csn_error *err)
+{
+    op->done.process(op->result < 0 ? NULL : op->value.process, op->result, err, op->user);
+}
+
+/* It runs, but nobody wants it: background commands would live on. */
+static bool undo_process(csn_op *op)
+{
+    csn_process *p = op->value.process;
+
+    if (!p->is_watched && !op->engine->is_closing && !p->exec->is_ended &&
+        p->sandbox->box->ops->exec_signal)
+        (void) p->sandbox->box->ops->exec_signal(p->exec, SIGKILL, true, CSN_ENDED_KILLED, NULL,
+                                                 NULL); /* lost: it is dead already */
+    op->value.process = csn_process_free(p);
+    return false;
+}
+
+/* The backend ends a command whose start is answered when nobody has it any more. */
+static void give_up_start(csn_op *op)
+{
+    csn_process *p = op->request;
+
+    p->start = NULL;
+    csn_process_free(p);
+    csn_op_end(op, CSN_E_CANCELLED, NULL);
+}
+
+static csn_op *new_start(csn_process *p, csn_process_done_fn done, void *user, csn_error *err)
+{
+    static const csn_op_kind kind = { .deliver = deliver_process, .undo = undo_process };
+    csn_op *op = csn_op_new(p->sandbox->engine, sizeof(*op), &kind, user, err);
+
+    if (!op)
+        return NULL;
+    op->done.process = done;
+    op->give_up = give_up_start;
+    op->request = p;
+    p->start = op;
+    return op;
+}
+
+static csn_op *begun(csn_op *op, csn_process *p, int result)
+{
+    if (result < 0)
+        csn_process_free(p);
+    return op ? csn_op_begun(op, result) : NULL;
+}
+
+csn_op *csn_process_start_async(csn_sandbox *sandbox, const csn_process_options *opts,
+                                csn_process_done_fn done, void *user, csn_error *err)
 {
     csn_process_options o;
     csn_exec_spec spec;
-    int r = csn_sandbox_check(sandbox, err);
+    csn_op *op = NULL;
+    int r = csn_sandbox_need(sandbox, exec, "run a command", err);
 
-    if (r < 0 || (r = csn_options_read(&o, sizeof(o), opts, "csn_process_options", err)) < 0 ||
-        (r = check_options(&o, &sandbox->box->wish, err)) < 0)
-        return r;
+    if (r < 0 || csn_options_read(&o, sizeof(o), opts, "csn_process_options", err) < 0 ||
+        check_options(&o, &sandbox->box->wish, err) < 0)
+        return NULL;
     fill_spec(&o, &sandbox->box->wish, &spec);
     const char *shell[] = { o.shell, NULL };
     spec.argv = o.shell ? shell : o.argv;
     csn_process *p = new_process(sandbox);
     char **env = csn_env_compose(&sandbox->box->wish, o.env, spec.as_root, spec.is_pty);
     spec.env = env;
-    if (p && env) {
+    if (p && env && (op = new_start(p, done, user, err))) {
         p->on_output = o.on_output;
         p->on_exit = o.on_exit;
         p->user_data = o.user_data;
         p->output_bytes = spec.output_bytes;
         p->policy = o.output_policy;
-        p->start_done = done;
-        p->start_user = user;
         r = p->on_output && (spec.is_background || spec.is_pty) && !o.has_channel
                 ? csn_follow_start(p, err)
                 : CSN_OK;
@@ -305,98 +381,138 @@ int csn_process_start_start(csn_sandbox *sandbox, const csn_process_options *opt
         r = csn_fail(err, CSN_E_NO_MEMORY, "run a command");
     }
     free(env);
-    if (r < 0)
-        csn_process_free(p);
-    return r;
-}
-
-static void drop_process(csn_waiter *w)
-{
-    csn_process_free(w->value);
-}
-
-static void on_waited(csn_process *process, int result, const csn_error *err, void *user)
-{
-    csn_waiter *w = user;
-
-    w->value = process;
-    csn_waiter_finish(w, result, err);
+    return begun(op, p, r);
 }
 
 int csn_process_start(csn_sandbox *sandbox, const csn_process_options *opts,
                       csn_process **ret_process, csn_error *err)
 {
-    csn_waiter got, *w = csn_waiter_new(drop_process, err);
+    csn_op_value value;
     int r;
 
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    r = csn_process_start_start(sandbox, opts, on_waited, w, err);
-    if (r < 0) {
-        free(w);
-        return r;
-    }
-    r = csn_waiter_wait(w, sandbox->engine, &got, err);
+    err = CSN_OP_ERR(err);
+    r = csn_op_wait(csn_process_start_async(sandbox, opts, NULL, NULL, err), &value, err);
     if (r >= 0)
-        *ret_process = got.value;
+        *ret_process = value.process;
     return r;
 }
 
-int csn_process_open(csn_sandbox *sandbox, uint32_t id, csn_process **ret_process, csn_error *err)
+csn_op *csn_process_open_async(csn_sandbox *sandbox, uint32_t id, csn_process_done_fn done,
+                               void *user, csn_error *err)
 {
-    csn_waiter got, *w;
-    int r = csn_sandbox_check(sandbox, err);
+    csn_process *p;
+    csn_op *op = NULL;
+    int r = csn_sandbox_need(sandbox, attach, "open a running command", err);
 
     if (r < 0)
-        return r;
-    csn_process *p = new_process(sandbox);
-    w = csn_waiter_new(drop_process, err);
-    if (p && w) {
-        p->start_done = on_waited;
-        p->start_user = w;
+        return NULL;
+    p = new_process(sandbox);
+    if (p && (op = new_start(p, done, user, err))) {
         p->is_watched = true;
         p->output_bytes = sandbox->box->wish.output_bytes;
         r = sandbox->box->ops->attach(sandbox->box, id, &events, p, &p->exec, err);
     } else {
         r = csn_fail(err, CSN_E_NO_MEMORY, "open command %u", id);
     }
-    if (r < 0) {
-        csn_process_free(p);
-        free(w);
-        return r;
-    }
-    r = csn_waiter_wait(w, sandbox->engine, &got, err);
-    if (r < 0)
-        return r;
-    *ret_process = got.value;
-    (*ret_process)->is_ended = (*ret_process)->exec->is_ended;
-    return CSN_OK;
+    return begun(op, p, r);
 }
 
-/* Its end is told unasked only to who started it. */
-static int watch_end(csn_process *p, int64_t deadline_ns, csn_error *err)
+int csn_process_open(csn_sandbox *sandbox, uint32_t id, csn_process **ret_process, csn_error *err)
 {
+    csn_op_value value;
     int r;
 
-    if (p->exec->is_ended)
-        p->is_ended = true;
-    if (p->is_ended || !p->is_watched)
-        return csn_engine_wait_until(p->sandbox->engine, &p->is_ended, deadline_ns, err);
-    r = csn_process_await(p, -1, deadline_ns, err);
-    p->is_ended |= r >= 0;
+    err = CSN_OP_ERR(err);
+    r = csn_op_wait(csn_process_open_async(sandbox, id, NULL, NULL, err), &value, err);
+    if (r >= 0)
+        *ret_process = value.process;
     return r;
+}
+
+/* --- waiting for the end ------------------------------------------------------------------------------------------ */
+
+static void deliver_end(csn_op *op, const csn_error *err)
+{
+    op->done.receipt(op->result < 0 ? NULL : &op->value.stat.receipt, op->result, err, op->user);
+}
+
+static void give_up_wait(csn_op *op)
+{
+    wait_op *w = csn_container_of(op, wait_op, base);
+
+    csn_list_remove(&w->link);
+    csn_op_drop(w->step);
+    w->step = NULL;
+    csn_op_end(op, CSN_E_CANCELLED, NULL);
+}
+
+/* Of one that was opened: its end is told unasked only to whoever started it. */
+static void on_told(int result, const csn_error *err, void *user)
+{
+    wait_op *w = user;
+
+    w->step = NULL;
+    csn_list_remove(&w->link);
+    if (result >= 0) {
+        w->process->is_ended = true;
+        fill_receipt(w->process, &w->base.value.stat.receipt);
+    }
+    csn_op_end(&w->base, result, err);
+}
+
+static int begin_wait(wait_op *w, csn_error *err)
+{
+    csn_process *p = w->process;
+
+    if (p->exec->is_ended && !p->follow)
+        p->is_ended = true;
+    if (p->is_ended) {
+        fill_receipt(p, &w->base.value.stat.receipt);
+        return csn_op_end_later(&w->base, err);
+    }
+    w->base.give_up = give_up_wait;
+    csn_list_append(&p->waiters, &w->link);
+    if (!p->is_watched)
+        return CSN_OK;
+    w->step = csn_op_new_plain(w->base.engine, on_told, w, err);
+    if (w->step)
+        w->step = csn_op_begun(w->step, p->sandbox->box->ops->exec_wait(p->exec, -1, w->step, err));
+    if (!w->step)
+        csn_list_remove(&w->link);
+    return w->step ? CSN_OK : CSN_E_SYSTEM;
+}
+
+csn_op *csn_process_wait_async(csn_process *process, csn_receipt_done_fn done, void *user,
+                               csn_error *err)
+{
+    static const csn_op_kind kind = { .deliver = deliver_end };
+    wait_op *w;
+
+    if (csn_process_check(process, err) < 0 ||
+        !(w = csn_op_new(process->sandbox->engine, sizeof(*w), &kind, user, err)))
+        return NULL;
+    w->base.done.receipt = done;
+    w->process = process;
+    csn_list_init(&w->link);
+    return csn_op_begun(&w->base, begin_wait(w, err));
 }
 
 int csn_process_wait(csn_process *process, int64_t deadline_ms, csn_receipt *ret_receipt,
                      csn_error *err)
 {
-    int r = csn_process_check(process, err);
+    csn_op_value value;
+    csn_op *op;
+    int r;
 
-    if (r < 0)
+    err = CSN_OP_ERR(err);
+    op = csn_process_wait_async(process, NULL, NULL, err);
+    if (op && deadline_ms > 0 && (r = csn_op_set_timeout(op, deadline_ms, err)) < 0) {
+        csn_op_drop(op);
         return r;
-    r = watch_end(process, deadline_ms > 0 ? csn_deadline_in_ms(deadline_ms) : CSN_NO_DEADLINE, err);
+    }
+    r = csn_op_wait(op, &value, err);
     if (r >= 0 && ret_receipt)
-        fill_receipt(process, ret_receipt);
+        *ret_receipt = value.stat.receipt;
     return r;
 }
 

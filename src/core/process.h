@@ -23,8 +23,8 @@ struct csn_process {
     csn_output_fn on_output;
     csn_exit_fn on_exit;
     void *user_data;
-    csn_process_done_fn start_done; /* until it runs */
-    void *start_user;
+    csn_op *start;    /* until it runs */
+    csn_list waiters; /* operations that wait for its end: wait_op.link */
 
     int64_t output_bytes; /* < 0: no limit */
     csn_output_policy policy;
@@ -46,7 +46,10 @@ void csn_follow_drop(csn_follow *follow); /* its process goes */
 void csn_process_end(csn_process *process);
 
 int csn_process_check(const csn_process *process, csn_error *err);
-/* Waits until its log grows beyond `offset`, or (-1) until it ends. */
-int csn_process_await(csn_process *process, int64_t offset, int64_t deadline_ns, csn_error *err);
-
+/* The same, and the backend has the verb. */
+#define csn_process_need(process, verb, what, err) \
+    (csn_process_check(process, err) < 0 ? CSN_E_INVALID \
+     : (process)->sandbox->box->ops->verb \
+         ? CSN_OK \
+         : (process)->sandbox->box->ops->cannot((process)->sandbox->box, what, err))
 #endif

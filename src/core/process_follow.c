@@ -8,11 +8,12 @@
 
 enum { PIECE = 64 * 1024 };
 
-/* Outlives the process when a wait is still to be answered. */
+/* Outlives the process only while it gives something out. */
 struct csn_follow {
     csn_process *process; /* NULL: freed meanwhile */
     int64_t offset;
-    bool is_waiting, is_paused;
+    csn_op *wait; /* for more; NULL: none is under way */
+    bool is_paused;
     bool is_giving; /* in the callback, which may free the process */
     char data[PIECE];
 };
@@ -22,10 +23,12 @@ static void on_grown(int result, const csn_error *err, void *user);
 static int await_growth(csn_follow *f)
 {
     csn_process *p = f->process;
-    int r = p->sandbox->box->ops->exec_wait(p->exec, f->offset, on_grown, f, NULL);
 
-    f->is_waiting = r >= 0;
-    return r;
+    f->wait = csn_op_new_plain(p->sandbox->engine, on_grown, f, NULL);
+    if (f->wait)
+        f->wait = csn_op_begun(f->wait,
+                               p->sandbox->box->ops->exec_wait(p->exec, f->offset, f->wait, NULL));
+    return f->wait ? 0 : CSN_E_SYSTEM;
 }
 
 static void finish(csn_follow *f)
@@ -69,11 +72,7 @@ static void on_grown(int result, const csn_error *err, void *user)
     csn_follow *f = user;
 
     (void) err;
-    f->is_waiting = false;
-    if (!f->process) {
-        free(f);
-        return;
-    }
+    f->wait = NULL;
     if (f->is_paused || !give_out(f, result < 0))
         return;
     if (await_growth(f) < 0)
@@ -88,7 +87,8 @@ int csn_follow_start(csn_process *process, csn_error *err)
         return csn_fail(err, CSN_E_NO_MEMORY, "follow a command");
     f->process = process;
     f->offset = 0;
-    f->is_waiting = f->is_paused = f->is_giving = false;
+    f->wait = NULL;
+    f->is_paused = f->is_giving = false;
     process->follow = f;
     return CSN_OK;
 }
@@ -104,13 +104,15 @@ void csn_follow_resume(csn_follow *follow)
     if (!follow->is_paused)
         return;
     follow->is_paused = false;
-    if (!follow->is_waiting && await_growth(follow) < 0)
+    if (!follow->wait && await_growth(follow) < 0)
         finish(follow);
 }
 
 void csn_follow_drop(csn_follow *follow)
 {
     follow->process = NULL;
-    if (!follow->is_waiting && !follow->is_giving)
+    csn_op_drop(follow->wait);
+    follow->wait = NULL;
+    if (!follow->is_giving)
         free(follow);
 }

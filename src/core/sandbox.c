@@ -40,146 +40,138 @@ csn_sandbox *csn_sandbox_free(csn_sandbox *sandbox)
     return NULL;
 }
 
-csn_sandbox_promise *csn_sandbox_promise_new(csn_engine *engine, csn_sandbox_done_fn done,
-                                             void *user, csn_error *err)
-{
-    csn_sandbox_promise *promise = csn_calloc(1, sizeof(*promise));
+/* ---- operations that yield a sandbox ---- */
 
-    if (!promise) {
-        csn_fail(err, CSN_E_NO_MEMORY, "start a request");
-        return NULL;
-    }
-    csn_engine_hold(engine);
-    *promise = (csn_sandbox_promise){ .engine = engine, .done = done, .user = user };
-    return promise;
+static void deliver_sandbox(csn_op *op, const csn_error *err)
+{
+    op->done.sandbox(op->result < 0 ? NULL : op->value.sandbox, op->result, err, op->user);
 }
 
-csn_sandbox_promise *csn_sandbox_promise_free(csn_sandbox_promise *promise)
+static void on_deleted(int result, const csn_error *err, void *user)
 {
-    csn_engine_let_go(promise->engine);
-    free(promise);
-    return NULL;
-}
+    csn_op *op = user;
 
-static void drop_box(int result, const csn_error *err, void *user)
-{
-    (void) result; /* nobody is left to tell; the next engine's sweep finds what remains */
+    (void) result; /* nobody is left to tell; the next sweep finds what remains */
     (void) err;
-    csn_box_unref(user);
+    csn_op_end(op, CSN_E_CANCELLED, NULL);
 }
 
-void csn_sandbox_promise_done(csn_box *box, int result, const csn_error *err, void *user)
+/* It came to be, but nobody wants it: it goes before the caller is told. */
+static bool undo_sandbox(csn_op *op)
 {
-    csn_sandbox_promise *promise = user;
-    csn_sandbox *sandbox = box ? csn_sandbox_of(promise->engine, box) : NULL;
+    csn_sandbox *sandbox = op->value.sandbox;
+    csn_box *box = sandbox->box;
+    csn_op *step = NULL;
+    bool is_under_way = false;
+
+    if (box->backend && !op->engine->is_closing && !op->keeps_value)
+        step = csn_op_new_plain(op->engine, on_deleted, op, NULL);
+    if (step)
+        is_under_way = csn_op_begun(step, box->ops->delete (box, step, NULL)) != NULL;
+    op->value.sandbox = csn_sandbox_free(sandbox);
+    return is_under_way;
+}
+
+static const csn_op_kind sandbox_kind = { .deliver = deliver_sandbox, .undo = undo_sandbox };
+
+csn_op *csn_op_new_sandbox(csn_engine *engine, csn_sandbox_done_fn done, void *user, csn_error *err)
+{
+    csn_op *op = csn_op_new(engine, sizeof(*op), &sandbox_kind, user, err);
+
+    if (op)
+        op->done.sandbox = done;
+    return op;
+}
+
+int csn_op_wait_sandbox(csn_op *op, csn_sandbox **ret_sandbox, csn_error *err)
+{
+    csn_op_value value;
+    int r = csn_op_wait(op, &value, err);
+
+    if (r >= 0)
+        *ret_sandbox = value.sandbox;
+    return r;
+}
+
+void csn_op_end_box(csn_box *box, int result, const csn_error *err, void *user)
+{
+    csn_op *op = user;
     csn_error no_memory = { 0 };
 
-    if (box && !sandbox) {
+    if (op && box && !(op->value.sandbox = csn_sandbox_of(op->engine, box))) {
         result = csn_fail(&no_memory, CSN_E_NO_MEMORY, "make a sandbox handle");
         err = &no_memory;
-        if (box->ops->delete (csn_box_ref(box), drop_box, box, NULL) < 0)
-            csn_box_unref(box);
+        if (!op->keeps_value)
+            (void) box->ops->delete (box, NULL, NULL); /* what remains is swept */
     }
     csn_box_unref(box);
-    promise->done(sandbox, result, err, promise->user);
-    csn_sandbox_promise_free(promise);
+    csn_op_end(op, result, err);
 }
 
-/* The caller gave up waiting, but the sandbox came to be. */
-static void drop_sandbox(csn_waiter *w)
+int csn_op_end_box_later(csn_op *op, csn_box *box, csn_error *err)
 {
-    csn_sandbox *sandbox = w->value;
+    int r;
 
-    if (!sandbox)
-        return;
-    if (sandbox->box->ops->delete (csn_box_ref(sandbox->box), drop_box, sandbox->box, NULL) < 0)
-        csn_box_unref(sandbox->box);
-    csn_sandbox_free(sandbox);
-}
-
-csn_waiter *csn_sandbox_waiter(csn_error *err)
-{
-    return csn_waiter_new(drop_sandbox, err);
-}
-
-void csn_sandbox_waiter_done(csn_sandbox *sandbox, int result, const csn_error *err, void *user)
-{
-    csn_waiter *w = user;
-
-    w->value = sandbox;
-    csn_waiter_finish(w, result, err);
-}
-
-int csn_sandbox_waiter_wait(csn_waiter *w, csn_engine *engine, csn_sandbox **ret_sandbox,
-                            csn_error *err)
-{
-    csn_waiter got;
-    int r = csn_waiter_wait(w, engine, &got, err);
-
+    if (!(op->value.sandbox = csn_sandbox_of(op->engine, box)))
+        return csn_fail(err, CSN_E_NO_MEMORY, "make a sandbox handle");
+    r = csn_op_end_later(op, err);
     if (r < 0)
-        return r;
-    *ret_sandbox = got.value;
-    return CSN_OK;
+        op->value.sandbox = csn_sandbox_free(op->value.sandbox);
+    else
+        csn_box_unref(box);
+    return r;
 }
 
-int csn_sandbox_create_start(csn_engine *engine, const csn_sandbox_options *opts,
-                             csn_sandbox_done_fn done, void *user, csn_error *err)
+csn_op *csn_sandbox_create_async(csn_engine *engine, const csn_sandbox_options *opts,
+                                 csn_sandbox_done_fn done, void *user, csn_error *err)
 {
     csn_auto(wish) csn_wish wish = { .id_index = -1 };
-    int r = csn_engine_check_handle(engine, err);
+    csn_op *op;
 
-    if (r < 0 || (r = csn_wish_read(opts, &wish, err)) < 0)
-        return r;
-    csn_sandbox_promise *promise = csn_sandbox_promise_new(engine, done, user, err);
-    if (!promise)
-        return CSN_E_NO_MEMORY;
-    r = engine->backend->ops->create(engine->backend, &wish, csn_sandbox_promise_done, promise,
-                                     err);
-    if (r < 0)
-        csn_sandbox_promise_free(promise);
-    return r;
+    if (csn_engine_check_handle(engine, err) < 0 || csn_wish_read(opts, &wish, err) < 0 ||
+        csn_engine_need(engine, create, "create a sandbox", err) < 0 ||
+        !(op = csn_op_new_sandbox(engine, done, user, err)))
+        return NULL;
+    return csn_op_begun(op, engine->backend->ops->create(engine->backend, &wish, op, err));
 }
 
 int csn_sandbox_create(csn_engine *engine, const csn_sandbox_options *opts,
                        csn_sandbox **ret_sandbox, csn_error *err)
 {
-    csn_waiter *w = csn_sandbox_waiter(err);
-    int r;
+    err = CSN_OP_ERR(err);
+    return csn_op_wait_sandbox(csn_sandbox_create_async(engine, opts, NULL, NULL, err), ret_sandbox,
+                               err);
+}
 
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    r = csn_sandbox_create_start(engine, opts, csn_sandbox_waiter_done, w, err);
-    if (r < 0) {
-        free(w);
-        return r;
+csn_op *csn_sandbox_open_async(csn_engine *engine, const char *id_or_name, csn_sandbox_done_fn done,
+                               void *user, csn_error *err)
+{
+    csn_op *op;
+
+    if (csn_engine_check_handle(engine, err) < 0 ||
+        csn_engine_need(engine, find, "find a sandbox", err) < 0)
+        return NULL;
+    if (!id_or_name || !id_or_name[0]) {
+        (void) csn_fail(err, CSN_E_INVALID, "open a sandbox: no id or name was given");
+        return NULL;
     }
-    return csn_sandbox_waiter_wait(w, engine, ret_sandbox, err);
+    if (!(op = csn_op_new_sandbox(engine, done, user, err)))
+        return NULL;
+    op->keeps_value = true; /* it was there before: only the handle goes */
+    return csn_op_begun(op, engine->backend->ops->find(engine->backend, id_or_name, op, err));
 }
 
 int csn_sandbox_open(csn_engine *engine, const char *id_or_name, csn_sandbox **ret_sandbox,
                      csn_error *err)
 {
-    csn_box *box;
-    int r = csn_engine_check_handle(engine, err);
-
-    if (r < 0)
-        return r;
-    if (!id_or_name || !id_or_name[0])
-        return csn_fail(err, CSN_E_INVALID, "open a sandbox: no id or name was given");
-    r = engine->backend->ops->find(engine->backend, id_or_name, &box, err);
-    if (r < 0)
-        return r;
-    csn_sandbox *sandbox = csn_sandbox_of(engine, box);
-    csn_box_unref(box);
-    if (!sandbox)
-        return csn_fail(err, CSN_E_NO_MEMORY, "open sandbox '%.64s'", id_or_name);
-    *ret_sandbox = sandbox;
-    return CSN_OK;
+    err = CSN_OP_ERR(err);
+    return csn_op_wait_sandbox(csn_sandbox_open_async(engine, id_or_name, NULL, NULL, err),
+                               ret_sandbox, err);
 }
 
 int csn_sandbox_lend(csn_sandbox *sandbox, int *ret_fd, csn_error *err)
 {
-    int r = csn_sandbox_check(sandbox, err);
+    int r = csn_sandbox_need(sandbox, lend, "lend a sandbox", err);
 
     return r < 0 ? r : sandbox->box->ops->lend(sandbox->box, ret_fd, err);
 }
@@ -191,7 +183,8 @@ int csn_sandbox_borrow(csn_engine *engine, const char *id, const csn_sandbox_opt
     csn_box *box;
     int r = csn_engine_check_handle(engine, err);
 
-    if (r < 0 || (r = csn_wish_read(opts, &wish, err)) < 0)
+    if (r < 0 || (r = csn_engine_need(engine, borrow, "borrow a sandbox", err)) < 0 ||
+        (r = csn_wish_read(opts, &wish, err)) < 0)
         return r;
     if (!id || csn_str_copy(wish.id, CSN_ID_SIZE, csn_str_of(id)) < 0)
         return csn_fail(err, CSN_E_INVALID, "borrow a sandbox: its id has at most %d characters",
@@ -212,83 +205,153 @@ const char *csn_sandbox_id(const csn_sandbox *sandbox)
     return sandbox ? sandbox->box->wish.id : "";
 }
 
+/* ---- looking at them ---- */
+
+typedef struct inspect_op {
+    csn_op base;
+    csn_sandbox *sandbox; /* counted */
+} inspect_op;
+
+static void fill_info(const csn_box *box, csn_sandbox_info *ret_info)
+{
+    csn_wish_info(&box->wish, box->state, ret_info);
+    if (box->state != CSN_STATE_STARTED)
+        return;
+    ret_info->keeper_pid = box->keeper_pid;
+    ret_info->init_pid = box->init_pid;
+}
+
+static void deliver_info(csn_op *op, const csn_error *err)
+{
+    inspect_op *look = csn_container_of(op, inspect_op, base);
+    csn_sandbox_info info;
+
+    if (op->result >= 0)
+        fill_info(look->sandbox->box, &info);
+    op->done.info(op->result < 0 ? NULL : &info, op->result, err, op->user);
+}
+
+static void free_info(csn_op *op)
+{
+    csn_sandbox_free(csn_container_of(op, inspect_op, base)->sandbox);
+}
+
+csn_op *csn_sandbox_inspect_async(csn_sandbox *sandbox, csn_sandbox_info_done_fn done, void *user,
+                                  csn_error *err)
+{
+    static const csn_op_kind kind = { .deliver = deliver_info, .free = free_info };
+    inspect_op *look;
+
+    if (csn_sandbox_check(sandbox, err) < 0 ||
+        !(look = csn_op_new(sandbox->engine, sizeof(*look), &kind, user, err)))
+        return NULL;
+    look->base.done.info = done;
+    look->sandbox = csn_sandbox_ref(sandbox);
+    return csn_op_begun(&look->base, sandbox->box->ops->refresh(sandbox->box, &look->base, err));
+}
+
 int csn_sandbox_inspect(csn_sandbox *sandbox, csn_sandbox_info *ret_info, csn_error *err)
 {
-    int r = csn_sandbox_check(sandbox, err);
+    int r;
 
-    if (r < 0 || (r = sandbox->box->ops->refresh(sandbox->box, err)) < 0)
-        return r;
-    csn_wish_info(&sandbox->box->wish, sandbox->box->state, ret_info);
-    if (sandbox->box->state == CSN_STATE_STARTED) {
-        ret_info->keeper_pid = sandbox->box->keeper_pid;
-        ret_info->init_pid = sandbox->box->init_pid;
+    err = CSN_OP_ERR(err);
+    r = csn_op_wait(csn_sandbox_inspect_async(sandbox, NULL, NULL, err), NULL, err);
+    if (r >= 0)
+        fill_info(sandbox->box, ret_info);
+    return r;
+}
+
+csn_op *csn_sandbox_list_async(csn_engine *engine, csn_sandbox_list_fn fn, csn_done_fn done,
+                               void *user, csn_error *err)
+{
+    csn_op *op;
+
+    if (csn_engine_check_handle(engine, err) < 0 ||
+        csn_engine_need(engine, list, "list sandboxes", err) < 0)
+        return NULL;
+    if (!fn) {
+        (void) csn_fail(err, CSN_E_INVALID, "list sandboxes: no callback was given");
+        return NULL;
     }
-    return CSN_OK;
+    if (!(op = csn_op_new_plain(engine, done, user, err)))
+        return NULL;
+    return csn_op_begun(op, engine->backend->ops->list(engine->backend, fn, user, op, err));
 }
 
 int csn_sandbox_list(csn_engine *engine, csn_sandbox_list_fn fn, void *user, csn_error *err)
 {
-    int r = csn_engine_check_handle(engine, err);
+    err = CSN_OP_ERR(err);
+    return csn_op_wait(csn_sandbox_list_async(engine, fn, NULL, user, err), NULL, err);
+}
 
-    return r < 0 ? r : engine->backend->ops->list(engine->backend, fn, user, err);
+/* ---- changing them ---- */
+
+csn_op *csn_sandbox_set_labels_async(csn_sandbox *sandbox, const char *const *labels,
+                                     csn_done_fn done, void *user, csn_error *err)
+{
+    csn_op *op;
+
+    if (csn_sandbox_need(sandbox, set_labels, "change labels", err) < 0 ||
+        csn_list_check(labels, "labels", err) < 0 ||
+        !(op = csn_op_new_plain(sandbox->engine, done, user, err)))
+        return NULL;
+    return csn_op_begun(op, sandbox->box->ops->set_labels(sandbox->box, labels, op, err));
 }
 
 int csn_sandbox_set_labels(csn_sandbox *sandbox, const char *const *labels, csn_error *err)
 {
-    int r = csn_sandbox_check(sandbox, err);
-
-    if (r < 0 || (r = csn_list_check(labels, "labels", err)) < 0)
-        return r;
-    return sandbox->box->ops->set_labels(sandbox->box, labels, err);
+    err = CSN_OP_ERR(err);
+    return csn_op_wait(csn_sandbox_set_labels_async(sandbox, labels, NULL, NULL, err), NULL, err);
 }
 
-int csn_sandbox_resize_start(csn_sandbox *sandbox, int64_t memory_bytes, int64_t cpu_milli,
-                             int64_t disk_bytes, csn_done_fn done, void *user, csn_error *err)
+csn_op *csn_sandbox_resize_async(csn_sandbox *sandbox, int64_t memory_bytes, int64_t cpu_milli,
+                                 int64_t disk_bytes, csn_done_fn done, void *user, csn_error *err)
 {
-    int r = csn_sandbox_check(sandbox, err);
+    csn_op *op;
 
-    if (r < 0)
-        return r;
-    if (!memory_bytes && !cpu_milli && !disk_bytes)
-        return csn_fail(err, CSN_E_INVALID, "resize sandbox '%s': nothing would change",
+    if (csn_sandbox_need(sandbox, resize, "resize a sandbox", err) < 0)
+        return NULL;
+    if (!memory_bytes && !cpu_milli && !disk_bytes) {
+        (void) csn_fail(err, CSN_E_INVALID, "resize sandbox '%s': nothing would change",
                         sandbox->box->wish.id);
-    return sandbox->box->ops->resize(sandbox->box, memory_bytes, cpu_milli, disk_bytes, done, user,
-                                     err);
+        return NULL;
+    }
+    if (!(op = csn_op_new_plain(sandbox->engine, done, user, err)))
+        return NULL;
+    return csn_op_begun(
+        op, sandbox->box->ops->resize(sandbox->box, memory_bytes, cpu_milli, disk_bytes, op, err));
 }
 
 int csn_sandbox_resize(csn_sandbox *sandbox, int64_t memory_bytes, int64_t cpu_milli,
                        int64_t disk_bytes, csn_error *err)
 {
-    csn_waiter *w = csn_waiter_new(NULL, err);
-    int r;
+    err = CSN_OP_ERR(err);
+    return csn_op_wait(
+        csn_sandbox_resize_async(sandbox, memory_bytes, cpu_milli, disk_bytes, NULL, NULL, err),
+        NULL, err);
+}
 
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    r = csn_sandbox_resize_start(sandbox, memory_bytes, cpu_milli, disk_bytes, csn_waiter_done, w,
-                                 err);
-    if (r < 0) {
-        free(w);
-        return r;
+csn_op *csn_sandbox_set_timers_async(csn_sandbox *sandbox, int64_t ttl_ms, int64_t idle_stop_ms,
+                                     csn_done_fn done, void *user, csn_error *err)
+{
+    csn_op *op;
+
+    if (csn_sandbox_need(sandbox, set_timers, "change timers", err) < 0)
+        return NULL;
+    if (ttl_ms < 0 || idle_stop_ms < 0) {
+        (void) csn_fail(err, CSN_E_INVALID, "a timer is negative");
+        return NULL;
     }
-    return csn_waiter_wait(w, sandbox->engine, NULL, err);
+    if (!(op = csn_op_new_plain(sandbox->engine, done, user, err)))
+        return NULL;
+    return csn_op_begun(op,
+                        sandbox->box->ops->set_timers(sandbox->box, ttl_ms, idle_stop_ms, op, err));
 }
 
 int csn_sandbox_set_timers(csn_sandbox *sandbox, int64_t ttl_ms, int64_t idle_stop_ms,
                            csn_error *err)
 {
-    int r = csn_sandbox_check(sandbox, err);
-
-    if (r < 0)
-        return r;
-    if (ttl_ms < 0 || idle_stop_ms < 0)
-        return csn_fail(err, CSN_E_INVALID, "a timer is negative");
-    csn_waiter *w = csn_waiter_new(NULL, err);
-    if (!w)
-        return CSN_E_NO_MEMORY;
-    r = sandbox->box->ops->set_timers(sandbox->box, ttl_ms, idle_stop_ms, csn_waiter_done, w, err);
-    if (r < 0) {
-        free(w);
-        return r;
-    }
-    return csn_waiter_wait(w, sandbox->engine, NULL, err);
+    err = CSN_OP_ERR(err);
+    return csn_op_wait(csn_sandbox_set_timers_async(sandbox, ttl_ms, idle_stop_ms, NULL, NULL, err),
+                       NULL, err);
 }

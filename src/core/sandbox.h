@@ -18,21 +18,16 @@ int csn_sandbox_check(const csn_sandbox *sandbox, csn_error *err);
 csn_sandbox *csn_sandbox_of(csn_engine *engine, csn_box *box); /* box: counted; NULL: no memory */
 csn_sandbox *csn_sandbox_ref(csn_sandbox *sandbox);
 
-/* A started verb that yields a sandbox: `done` and where to call it. */
-typedef struct csn_sandbox_promise {
-    csn_engine *engine; /* held */
-    csn_sandbox_done_fn done;
-    void *user;
-} csn_sandbox_promise;
-csn_sandbox_promise *csn_sandbox_promise_new(csn_engine *engine, csn_sandbox_done_fn done, void *user,
-                                       csn_error *err);
-csn_sandbox_promise *csn_sandbox_promise_free(csn_sandbox_promise *promise);
-/* A csn_box_done_fn. */
-void csn_sandbox_promise_done(csn_box *box, int result, const csn_error *err, void *user);
-/* For the blocking twins: waits and yields the sandbox, or drops it when interrupted. */
-csn_waiter *csn_sandbox_waiter(csn_error *err);
-void csn_sandbox_waiter_done(csn_sandbox *sandbox, int result, const csn_error *err, void *user);
-int csn_sandbox_waiter_wait(csn_waiter *w, csn_engine *engine, csn_sandbox **ret_sandbox,
-                            csn_error *err);
+/* An operation that yields a sandbox: ended by csn_op_end_box(). NULL: no memory. */
+csn_op *csn_op_new_sandbox(csn_engine *engine, csn_sandbox_done_fn done, void *user,
+                           csn_error *err);
+/* Its blocking form. */
+int csn_op_wait_sandbox(csn_op *op, csn_sandbox **ret_sandbox, csn_error *err);
+
+/* Checks the handle and that the backend has the verb; CSN_OK or the reason. */
+#define csn_sandbox_need(sandbox, verb, what, err) \
+    (csn_sandbox_check(sandbox, err) < 0 ? CSN_E_INVALID \
+     : (sandbox)->box->ops->verb         ? CSN_OK \
+                                         : (sandbox)->box->ops->cannot((sandbox)->box, what, err))
 
 #endif

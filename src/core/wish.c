@@ -342,3 +342,26 @@ void csn_wish_info(const csn_wish *wish, csn_state state, csn_sandbox_info *ret_
         .output_bytes = wish->output_bytes,
     };
 }
+
+int csn_wish_fork(const csn_wish *parent, csn_wish *own, csn_wish *ret, csn_error *err)
+{
+    int r = csn_wish_copy(parent, ret, err);
+
+    if (r < 0)
+        return r;
+    if (!own) {
+        ret->is_detached = parent->is_detached;
+        return CSN_OK;
+    }
+    ret->is_detached = own->is_detached;
+    ret->is_shared = own->is_shared;
+    ret->is_ephemeral = own->is_ephemeral;
+    ret->ttl_ms = own->ttl_ms;
+    ret->idle_stop_ms = own->idle_stop_ms;
+    char *name = ret->name, **labels = ret->labels;
+    ret->name = own->name;
+    ret->labels = own->labels;
+    own->name = name;
+    own->labels = labels;
+    return CSN_OK;
+}

@@ -51,6 +51,8 @@ int csn_wish_read(const csn_sandbox_options *opts, csn_wish *ret, csn_error *err
 
 /* A copy for a fork: settings and layers, without id, name, labels and timers. */
 int csn_wish_copy(const csn_wish *from, csn_wish *ret, csn_error *err);
+/* The parent's settings with the few that a fork may have of its own; NULL: none. Parts of `own` are exchanged for others. */
+int csn_wish_fork(const csn_wish *parent, csn_wish *own, csn_wish *ret, csn_error *err);
 
 /* Points into the wish. keeper_pid and init_pid are 0. */
 void csn_wish_info(const csn_wish *wish, csn_state state, csn_sandbox_info *ret_info);

@@ -16,6 +16,7 @@
 #include "call.h"
 #include "core/libexec.h"
 #include "daytona.h"
+#include "open.h"
 #include "url.h"
 
 int csn_daytona_cannot(csn_error *err, const char *what)
@@ -23,134 +24,10 @@ int csn_daytona_cannot(csn_error *err, const char *what)
     return csn_fail(err, CSN_E_UNSUPPORTED, "the remote backend can't %s yet", what);
 }
 
-/* ---- what is not there yet: each says so by name ---- */
-
-static int no_fork(csn_box *box, csn_wish *wish, csn_box_done_fn *done, void *user, csn_error *err)
+static int cannot(const csn_box *box, const char *what, csn_error *err)
 {
     (void) box;
-    (void) wish;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "fork a sandbox");
-}
-
-static int no_lend(csn_box *box, int *ret_fd, csn_error *err)
-{
-    (void) box;
-    (void) ret_fd;
-    return csn_daytona_cannot(err, "lend a sandbox");
-}
-
-static int no_borrow(csn_backend *backend, csn_wish *wish, int fd, csn_box **ret_box,
-                     csn_error *err)
-{
-    (void) backend;
-    (void) wish;
-    (void) fd;
-    (void) ret_box;
-    return csn_daytona_cannot(err, "borrow a sandbox");
-}
-
-static int no_labels(csn_box *box, const char *const *labels, csn_error *err)
-{
-    (void) box;
-    (void) labels;
-    return csn_daytona_cannot(err, "change labels");
-}
-
-static int no_resize(csn_box *box, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
-                     csn_done_fn done, void *user, csn_error *err)
-{
-    (void) box;
-    (void) memory_bytes;
-    (void) cpu_milli;
-    (void) disk_bytes;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "resize a sandbox");
-}
-
-static int no_timers(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_done_fn done,
-                     void *user, csn_error *err)
-{
-    (void) box;
-    (void) ttl_ms;
-    (void) idle_stop_ms;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "change timers");
-}
-
-static int no_start(csn_box *box, csn_done_fn done, void *user, csn_error *err)
-{
-    (void) box;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "start a stopped sandbox");
-}
-
-static int no_stop(csn_box *box, int grace_ms, csn_done_fn done, void *user, csn_error *err)
-{
-    (void) box;
-    (void) grace_ms;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "stop a sandbox");
-}
-
-static int no_stat(csn_box *box, csn_stat_done_fn *done, void *user, csn_error *err)
-{
-    (void) box;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "tell what a sandbox uses");
-}
-
-static int no_snapshot(csn_box *box, const char *image, csn_done_fn done, void *user,
-                       csn_error *err)
-{
-    (void) box;
-    (void) image;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "take a snapshot");
-}
-
-static int no_attach(csn_box *box, uint32_t id, const csn_exec_events *events, void *user,
-                     csn_exec **ret_exec, csn_error *err)
-{
-    (void) box;
-    (void) id;
-    (void) events;
-    (void) user;
-    (void) ret_exec;
-    return csn_daytona_cannot(err, "open a running command");
-}
-
-static int no_list_execs(csn_box *box, csn_process_list_fn fn, void *fn_user, csn_done_fn done,
-                         void *user, csn_error *err)
-{
-    (void) box;
-    (void) fn;
-    (void) fn_user;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "list commands");
-}
-
-static int no_write(csn_exec *exec, const void *data, size_t len, size_t *ret_n, csn_error *err)
-{
-    (void) exec;
-    (void) data;
-    (void) len;
-    (void) ret_n;
-    return csn_daytona_cannot(err, "write to a command's stdin");
-}
-
-static int no_close_stdin(csn_exec *exec, csn_error *err)
-{
-    (void) exec;
-    return csn_daytona_cannot(err, "close a command's stdin");
+    return csn_daytona_cannot(err, what);
 }
 
 static void no_resume(csn_exec *exec)
@@ -158,64 +35,11 @@ static void no_resume(csn_exec *exec)
     (void) exec; /* its output came in one piece */
 }
 
-static int no_exec_resize(csn_exec *exec, uint16_t rows, uint16_t cols, csn_error *err)
-{
-    (void) exec;
-    (void) rows;
-    (void) cols;
-    return csn_daytona_cannot(err, "resize a terminal");
-}
-
 static int no_channel(csn_exec *exec, int which)
 {
     (void) exec;
     (void) which;
     return -1;
-}
-
-static int no_log(csn_exec *exec, int64_t offset, void *data, size_t size, csn_log_piece *ret_piece,
-                  csn_error *err)
-{
-    (void) exec;
-    (void) offset;
-    (void) data;
-    (void) size;
-    (void) ret_piece;
-    return csn_daytona_cannot(err, "read a command's log");
-}
-
-static int no_wait(csn_exec *exec, int64_t offset, csn_done_fn done, void *user, csn_error *err)
-{
-    (void) exec;
-    (void) offset;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "wait for a command's log");
-}
-
-static const char *const file_verbs[] = {
-    [CSN_FILE_STAT] = "look at a file",
-    [CSN_FILE_LIST] = "list a directory",
-    [CSN_FILE_MKDIR] = "make a directory",
-    [CSN_FILE_MOVE] = "move a file",
-    [CSN_FILE_DELETE] = "delete a file",
-    [CSN_FILE_CHMOD] = "change a file's mode",
-    [CSN_FILE_FIND] = "find files",
-    [CSN_FILE_SEARCH] = "search in files",
-    [CSN_FILE_REPLACE] = "replace text in files",
-};
-
-static int no_file(csn_box *box, const csn_file_call *call, csn_call_done_fn *done, void *user,
-                   csn_error *err)
-{
-    (void) box;
-    (void) done;
-    (void) user;
-    if (call->verb == CSN_FILE_CONNECT)
-        return csn_daytona_cannot(err, "connect to a port");
-    return csn_daytona_cannot(err, call->verb < CSN_COUNT(file_verbs) && file_verbs[call->verb]
-                                       ? file_verbs[call->verb]
-                                       : "hand out a file's descriptor");
 }
 
 /* ---- the engine ---- */
@@ -259,39 +83,20 @@ static const csn_backend_ops ops = {
     .is_remote = true,
     .free = close_all,
     .place = place,
+    .cannot = cannot,
     .gc = csn_daytona_gc,
     .create = csn_daytona_create,
-    .fork = no_fork,
     .find = csn_daytona_find,
     .list = csn_daytona_list,
-    .lend = no_lend,
-    .borrow = no_borrow,
     .box_free = csn_daytona_box_free,
     .refresh = csn_daytona_refresh,
-    .set_labels = no_labels,
-    .resize = no_resize,
-    .set_timers = no_timers,
-    .start = no_start,
-    .stop = no_stop,
     .delete = csn_daytona_delete,
-    .stat = no_stat,
-    .snapshot = no_snapshot,
     .exec = csn_daytona_exec,
-    .attach = no_attach,
-    .list_execs = no_list_execs,
     .exec_free = csn_daytona_exec_free,
-    .exec_signal = csn_daytona_exec_signal,
-    .exec_write = no_write,
-    .exec_close_stdin = no_close_stdin,
     .exec_resume = no_resume,
-    .exec_resize = no_exec_resize,
     .exec_channel = no_channel,
-    .exec_read_log = no_log,
-    .exec_wait = no_wait,
-    .file = no_file,
     .put = csn_daytona_put,
     .get = csn_daytona_get,
-    .file_cancel = csn_daytona_file_cancel,
 };
 
 static int copy_url(csn_daytona *d, const char *url, csn_error *err)

@@ -157,8 +157,8 @@ typedef struct creation {
     csn_list link; /* in csn_daytona.creations */
     csn_daytona *d;
     csn_wish wish;
-    csn_box_done_fn *done;
-    void *user;
+    csn_op *op;
+    bool is_cancelled;
     csn_api_call *call; /* NULL: it pauses */
     csn_timer timer;
     int64_t deadline_ns, pause_ms;
@@ -171,8 +171,7 @@ typedef struct creation {
 
 static void end_creation(creation *c, csn_daytona_box *box, int result, const csn_error *err)
 {
-    csn_box_done_fn *done = c->done;
-    void *user = c->user;
+    csn_op *op = c->op;
     csn_error own = err ? *err : (csn_error){ 0 };
 
     csn_list_remove(&c->link);
@@ -180,7 +179,7 @@ static void end_creation(creation *c, csn_daytona_box *box, int result, const cs
     csn_wish_done(&c->wish);
     free(c->toolbox);
     free(c);
-    done(box ? &box->base : NULL, result, result < 0 ? &own : NULL, user);
+    csn_op_end_box(box ? &box->base : NULL, result, &own, op);
 }
 
 static void on_undone(const csn_web_answer *a, int result, const csn_error *err, void *user)
@@ -203,6 +202,7 @@ static void undo(creation *c, int result, const csn_error *err)
 
     c->result = result;
     c->err = *err;
+    c->op->give_up = NULL;
     box_url(&url, c->d, c->id);
     spec.url = url.data;
     c->call = url.error < 0 ? NULL : csn_api_call_start(c->d, &spec, on_undone, c, NULL);
@@ -392,9 +392,25 @@ static void on_made(const csn_web_answer *a, int result, const csn_error *err, v
         c->last = csn_webline_new_last(&c->d->line);
     if (c->last && box_url(&url, c->d, c->id) == 0)
         (void) csn_webline_set_last(&c->d->line, c->last, "DELETE", url.data);
-    result = take_dto(c, &dto, &own);
+    result = c->is_cancelled ? csn_fail(&own, CSN_E_CANCELLED, "create a sandbox: cancelled")
+                             : take_dto(c, &dto, &own);
     if (result < 0)
         undo(c, result, &own);
+}
+
+/* Once the service has told its id it can be deleted; until then its answer is waited for. */
+static void give_up_creation(csn_op *op)
+{
+    creation *c = op->request;
+    csn_error err = { 0 };
+
+    c->is_cancelled = true;
+    if (!c->id[0])
+        return;
+    csn_api_call_cancel(c->call);
+    c->call = NULL;
+    csn_timer_cancel(&c->timer);
+    undo(c, csn_fail(&err, CSN_E_CANCELLED, "create a sandbox: cancelled"), &err);
 }
 
 /* A name that nobody else picks: what is made can be deleted by it before its id is known. Names that others chose may be
@@ -441,8 +457,7 @@ static int send_create(creation *c, csn_error *err)
     return c->call ? CSN_OK : err->code;
 }
 
-int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
-                       csn_error *err)
+int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err)
 {
     csn_error own = { 0 };
     int r = check_wish(wish, err);
@@ -454,8 +469,7 @@ int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *do
         return csn_fail(err, CSN_E_NO_MEMORY, "create a sandbox");
     *c = (creation){ .d = csn_daytona_of(backend),
                      .wish = *wish,
-                     .done = done,
-                     .user = user,
+                     .op = op,
                      .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_CREATE_MS),
                      .pause_ms = POLL_FIRST_MS };
     csn_list_init(&c->link);
@@ -470,6 +484,8 @@ int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *do
     }
     *wish = (csn_wish){ .id_index = -1 };
     csn_list_append(&c->d->creations, &c->link);
+    op->give_up = give_up_creation;
+    op->request = c;
     return CSN_OK;
 }
 
@@ -493,16 +509,14 @@ void csn_daytona_end_creations(csn_daytona *d)
 
 typedef struct deletion {
     csn_daytona_box *box; /* counted */
-    csn_done_fn done;
-    void *user;
+    csn_op *op;           /* NULL: nobody waits */
 } deletion;
 
 static void on_deleted(const csn_web_answer *a, int result, const csn_error *err, void *user)
 {
     deletion *del = user;
     csn_daytona_box *box = del->box;
-    csn_done_fn done = del->done;
-    void *done_user = del->user;
+    csn_op *op = del->op;
     csn_error own = err ? *err : (csn_error){ 0 };
 
     if (result < 0 && a && a->end.failure == CSN_WEB_OK && a->end.status == 404)
@@ -515,11 +529,11 @@ static void on_deleted(const csn_web_answer *a, int result, const csn_error *err
         box->last = 0;
     }
     free(del);
-    done(result, result < 0 ? &own : NULL, done_user);
+    csn_op_end(op, result, &own);
     csn_box_unref(&box->base);
 }
 
-int csn_daytona_delete(csn_box *base, csn_done_fn done, void *user, csn_error *err)
+int csn_daytona_delete(csn_box *base, csn_op *op, csn_error *err)
 {
     csn_auto(buf) csn_buf url = CSN_BUF_INIT;
     csn_api_call_spec spec =
@@ -535,7 +549,7 @@ int csn_daytona_delete(csn_box *base, csn_done_fn done, void *user, csn_error *e
         free(del);
         return csn_fail(err, CSN_E_NO_MEMORY, "delete sandbox '%s'", base->wish.id);
     }
-    *del = (deletion){ .box = csn_daytona_box_of(csn_box_ref(base)), .done = done, .user = user };
+    *del = (deletion){ .box = csn_daytona_box_of(csn_box_ref(base)), .op = op };
     spec.url = url.data;
     csn_error own = { 0 };
     if (csn_api_call_start(csn_daytona_of(base->backend), &spec, on_deleted, del, &own))

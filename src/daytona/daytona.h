@@ -55,14 +55,15 @@ int csn_daytona_cannot(csn_error *err, const char *what);
 csn_daytona_box *csn_daytona_box_new(csn_daytona *d, csn_error *err); /* one reference */
 void csn_daytona_box_free(csn_box *box);
 int csn_daytona_box_check(csn_box *box, csn_error *err); /* CSN_E_STATE: its engine was closed */
-int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
-                       csn_error *err);
-int csn_daytona_delete(csn_box *box, csn_done_fn done, void *user, csn_error *err);
+int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err);
+int csn_daytona_delete(csn_box *box, csn_op *op, csn_error *err); /* op may be NULL */
 void csn_daytona_end_creations(csn_daytona *d);
-int csn_daytona_find(csn_backend *backend, const char *key, csn_box **ret_box, csn_error *err);
-int csn_daytona_list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err);
-int csn_daytona_refresh(csn_box *box, csn_error *err);
-int csn_daytona_gc(csn_backend *backend, uint32_t *ret_n_removed, csn_error *err);
+/* look.c */
+int csn_daytona_find(csn_backend *backend, const char *key, csn_op *op, csn_error *err);
+int csn_daytona_list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_op *op,
+                     csn_error *err);
+int csn_daytona_refresh(csn_box *box, csn_op *op, csn_error *err);
+int csn_daytona_gc(csn_backend *backend, csn_op *op, csn_error *err);
 /* What a service does not tell. */
 void csn_daytona_facts(csn_receipt *receipt);
 
@@ -70,17 +71,12 @@ void csn_daytona_facts(csn_receipt *receipt);
 int csn_daytona_exec(csn_box *box, const csn_exec_spec *spec, const csn_exec_events *events,
                      void *user, csn_exec **ret_exec, csn_error *err);
 csn_exec *csn_daytona_exec_free(csn_exec *exec);
-int csn_daytona_exec_signal(csn_exec *exec, int signal, bool whole_tree, csn_ending ending,
-                            csn_done_fn done, void *user, csn_error *err);
 /* A command line that a shell takes apart into exactly these words; stdin at its end. */
 int csn_shell_command(csn_buf *out, const char *const *argv);
 
 /* file.c */
-int csn_daytona_put(csn_box *box, const csn_put_call *call, csn_file_content_fn done, void *user,
-                    csn_error *err);
-int csn_daytona_get(csn_box *box, const csn_get_call *call, csn_file_content_fn done, void *user,
-                    csn_error *err);
-void csn_daytona_file_cancel(csn_box *box, const void *owner);
+int csn_daytona_put(csn_box *box, const csn_put_call *call, csn_op *op, csn_error *err);
+int csn_daytona_get(csn_box *box, const csn_get_call *call, csn_op *op, csn_error *err);
 
 /* labels.c */
 void csn_daytona_whose(csn_daytona *d);

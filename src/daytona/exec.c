@@ -290,15 +290,3 @@ int csn_daytona_exec(csn_box *box, const csn_exec_spec *spec, const csn_exec_eve
     *ret_exec = &e->base;
     return CSN_OK;
 }
-
-int csn_daytona_exec_signal(csn_exec *exec, int signal, bool whole_tree, csn_ending ending,
-                            csn_done_fn done, void *user, csn_error *err)
-{
-    (void) exec;
-    (void) signal;
-    (void) whole_tree;
-    (void) ending;
-    (void) done;
-    (void) user;
-    return csn_daytona_cannot(err, "signal a command");
-}

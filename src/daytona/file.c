@@ -22,22 +22,18 @@ typedef struct transfer {
     csn_list link;        /* in csn_daytona_box.files */
     csn_daytona_box *box; /* counted */
     csn_api_call *call;
-    csn_timer timer; /* of a cancel */
     char *path;
     bool is_memory; /* of a get: sink is ours */
     int sink;
     size_t max;    /* of a get; 0: none */
     uint32_t mode; /* of a put: to be set after; 0: as it is */
     int64_t n;
-    const void *owner;
-    csn_file_content_fn done;
-    void *user;
+    csn_op *op;
 } transfer;
 
 static void free_transfer(transfer *t)
 {
     csn_list_remove(&t->link);
-    csn_timer_cancel(&t->timer);
     csn_api_call_cancel(t->call);
     csn_close(&t->sink);
     free(t->path);
@@ -47,14 +43,22 @@ static void free_transfer(transfer *t)
 
 static void finish(transfer *t, char *data, int result, const csn_error *err)
 {
-    csn_file_content_fn done = t->done;
-    void *user = t->user;
-    int64_t n = t->n;
+    csn_op *op = t->op;
     csn_error own = err ? *err : (csn_error){ 0 };
 
+    op->value.content.data = data;
+    op->value.content.n = t->n;
     t->call = NULL;
     free_transfer(t);
-    done(data, n, result, result < 0 ? &own : NULL, user);
+    csn_op_end(op, result, &own);
+}
+
+static void give_up(csn_op *op)
+{
+    transfer *t = op->request;
+
+    csn_api_call_cancel(t->call);
+    finish(t, NULL, CSN_E_CANCELLED, NULL);
 }
 
 /* Statuses of files are not those of sandboxes. */
@@ -75,8 +79,7 @@ static int file_error(const transfer *t, const csn_web_answer *a, int result, co
     return ret->code;
 }
 
-static transfer *new_transfer(csn_box *box, const char *path, const void *owner,
-                              csn_file_content_fn done, void *user, csn_error *err)
+static transfer *new_transfer(csn_box *box, const char *path, csn_op *op, csn_error *err)
 {
     int r = csn_daytona_box_check(box, err);
     transfer *t;
@@ -100,9 +103,7 @@ static transfer *new_transfer(csn_box *box, const char *path, const void *owner,
     }
     t->box = csn_daytona_box_of(csn_box_ref(box));
     t->sink = -1;
-    t->owner = owner;
-    t->done = done;
-    t->user = user;
+    t->op = op;
     csn_list_append(&t->box->files, &t->link);
     return t;
 }
@@ -114,8 +115,11 @@ static int begin(transfer *t, const csn_api_call_spec *spec, csn_api_call_done *
     csn_error own = { 0 };
 
     t->call = csn_api_call_start(csn_daytona_of(t->box->base.backend), spec, done, t, &own);
-    if (t->call)
+    if (t->call) {
+        t->op->give_up = give_up;
+        t->op->request = t;
         return CSN_OK;
+    }
     free_transfer(t);
     if (err)
         *err = own;
@@ -205,8 +209,7 @@ static int64_t size_left(int fd)
     return st.st_size > at ? (int64_t) (st.st_size - at) : 0;
 }
 
-int csn_daytona_put(csn_box *box, const csn_put_call *call, csn_file_content_fn done, void *user,
-                    csn_error *err)
+int csn_daytona_put(csn_box *box, const csn_put_call *call, csn_op *op, csn_error *err)
 {
     csn_auto(buf) csn_buf url = CSN_BUF_INIT;
     csn_auto(buf) csn_buf head = CSN_BUF_INIT;
@@ -216,7 +219,7 @@ int csn_daytona_put(csn_box *box, const csn_put_call *call, csn_file_content_fn 
     csn_api_call_spec spec =
         CSN_API_CALL_SPEC(.what = "upload a file", .method = "POST",
                           .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_FILE_MS));
-    transfer *t = new_transfer(box, call->path, call->owner, done, user, err);
+    transfer *t = new_transfer(box, call->path, op, err);
     int r = 0;
 
     if (!t)
@@ -288,14 +291,13 @@ static void on_downloaded(const csn_web_answer *a, int result, const csn_error *
     finish(t, data, result, &own);
 }
 
-int csn_daytona_get(csn_box *box, const csn_get_call *call, csn_file_content_fn done, void *user,
-                    csn_error *err)
+int csn_daytona_get(csn_box *box, const csn_get_call *call, csn_op *op, csn_error *err)
 {
     csn_auto(buf) csn_buf url = CSN_BUF_INIT;
     csn_api_call_spec spec =
         CSN_API_CALL_SPEC(.what = "download a file", .method = "GET",
                           .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_FILE_MS));
-    transfer *t = new_transfer(box, call->path, call->owner, done, user, err);
+    transfer *t = new_transfer(box, call->path, op, err);
 
     if (!t)
         return err ? err->code : CSN_E_STATE;
@@ -316,31 +318,4 @@ int csn_daytona_get(csn_box *box, const csn_get_call *call, csn_file_content_fn 
     }
     spec.url = url.data;
     return begin(t, &spec, on_downloaded, err);
-}
-
-/* ---- cancel ---- */
-
-static void on_cancelled(csn_timer *timer, void *user)
-{
-    transfer *t = user;
-    csn_error err = { 0 };
-    int r = csn_fail(&err, CSN_E_CANCELLED, "'%.180s': cancelled", t->path);
-
-    (void) timer;
-    finish(t, NULL, r, &err);
-}
-
-void csn_daytona_file_cancel(csn_box *base, const void *owner)
-{
-    csn_daytona_box *box = csn_daytona_box_of(base);
-
-    csn_list_foreach (node, &box->files) {
-        transfer *t = csn_list_entry(node, transfer, link);
-
-        if (t->owner != owner || !t->call)
-            continue;
-        csn_api_call_cancel(t->call);
-        t->call = NULL;
-        (void) csn_timer_set(base->backend->loop, &t->timer, csn_now_ns(), on_cancelled, t);
-    }
 }

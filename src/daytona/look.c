@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes that are there: one by its id or name, all of them, one again, those that nobody owns. These verbs wait, in turns of the engine's loop. */
+/* Sandboxes that are there: one by its id or name, all of them, one again, those that nobody owns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,55 +12,6 @@
 #include "url.h"
 
 enum { PAGES_MAX = 1000 };
-
-typedef struct answer_copy {
-    bool is_done;
-    int result;
-    csn_error err;
-    csn_buf body;
-} answer_copy;
-
-static void keep_answer(const csn_web_answer *a, int result, const csn_error *err, void *user)
-{
-    answer_copy *copy = user;
-
-    copy->is_done = true;
-    copy->result = result;
-    if (err)
-        copy->err = *err;
-    if (result >= 0 && csn_buf_append(&copy->body, a->body, a->body_len) < 0)
-        copy->result = csn_fail(&copy->err, CSN_E_NO_MEMORY, "read the service's answer");
-}
-
-static int ask_and_wait(csn_daytona *d, const char *what, const char *method, const char *url,
-                        csn_buf *ret_body, csn_error *err)
-{
-    csn_api_call_spec spec =
-        CSN_API_CALL_SPEC(.what = what, .method = method, .url = url,
-                          .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_ASK_MS));
-    answer_copy copy = { .body = CSN_BUF_INIT };
-    csn_error own = { 0 };
-    csn_api_call *call = csn_api_call_start(d, &spec, keep_answer, &copy, &own);
-    int r = call ? 0 : own.code;
-
-    while (call && !copy.is_done && r >= 0)
-        r = csn_loop_run_once(d->base.loop, CSN_NO_DEADLINE); /* the call has one */
-    if (call && !copy.is_done) {
-        csn_api_call_cancel(call);
-        r = csn_fail_sys(&own, r, "%s", what);
-    } else if (call) {
-        r = copy.result;
-        own = copy.err;
-    }
-    if (r >= 0) {
-        *ret_body = copy.body;
-        return CSN_OK;
-    }
-    csn_buf_free(&copy.body);
-    if (err)
-        *err = own;
-    return r;
-}
 
 static char **labels_of(const csn_dto *dto)
 {
@@ -157,153 +108,309 @@ static int box_of_dto(csn_daytona *d, const csn_dto *dto, csn_box **ret_box, csn
     return CSN_OK;
 }
 
-static int look(csn_daytona *d, const char *key, csn_json **ret_doc, csn_dto *ret, csn_error *err)
+/* ---- one of them ---- */
+
+typedef struct lookup {
+    csn_daytona *d;
+    csn_op *op;
+    csn_api_call *call;
+    csn_box *box; /* counted: to be brought up to date; NULL: to be found */
+} lookup;
+
+static csn_op *free_lookup(lookup *l)
+{
+    csn_op *op = l->op;
+
+    csn_box_unref(l->box);
+    free(l);
+    return op;
+}
+
+static void give_up_lookup(csn_op *op)
+{
+    lookup *l = op->request;
+
+    csn_api_call_cancel(l->call);
+    csn_op_end(free_lookup(l), CSN_E_CANCELLED, NULL);
+}
+
+static void on_looked(const csn_web_answer *a, int result, const csn_error *err, void *user)
+{
+    lookup *l = user;
+    csn_auto(json) csn_json *doc = NULL;
+    csn_error own = err ? *err : (csn_error){ 0 };
+    csn_box *box = NULL;
+    csn_dto dto = { 0 };
+
+    if (result >= 0)
+        result = csn_dto_parse(a->body, a->body_len, &doc, &dto, &own);
+    if (l->box && result == CSN_E_NOT_FOUND) {
+        l->box->state = CSN_STATE_DELETED;
+        result = CSN_OK;
+    } else if (l->box && result >= 0) {
+        l->box->state = dto.state;
+    } else if (result >= 0) {
+        result = box_of_dto(l->d, &dto, &box, &own);
+    }
+    bool is_find = !l->box;
+    csn_op *op = free_lookup(l);
+    if (is_find)
+        csn_op_end_box(box, result, &own, op);
+    else
+        csn_op_end(op, result, &own);
+}
+
+static int look(csn_daytona *d, const char *key, csn_box *box, csn_op *op, csn_error *err)
 {
     csn_auto(buf) csn_buf url = CSN_BUF_INIT;
-    csn_auto(buf) csn_buf body = CSN_BUF_INIT;
-    int r;
+    csn_api_call_spec spec =
+        CSN_API_CALL_SPEC(.what = "look at a sandbox", .method = "GET",
+                          .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_ASK_MS));
+    csn_error own = { 0 };
+    lookup *l = csn_calloc(1, sizeof(*l));
 
     csn_buf_printf(&url, "%s/sandbox/", d->url);
-    if (csn_url_escape(&url, key) < 0)
-        return csn_fail_sys(err, url.error, "look at sandbox '%.64s'", key);
-    r = ask_and_wait(d, "look at a sandbox", "GET", url.data, &body, err);
-    return r < 0 ? r : csn_dto_parse(body.data, body.len, ret_doc, ret, err);
-}
-
-int csn_daytona_find(csn_backend *backend, const char *key, csn_box **ret_box, csn_error *err)
-{
-    csn_auto(json) csn_json *doc = NULL;
-    csn_dto dto;
-    int r = look(csn_daytona_of(backend), key, &doc, &dto, err);
-
-    return r < 0 ? r : box_of_dto(csn_daytona_of(backend), &dto, ret_box, err);
-}
-
-int csn_daytona_refresh(csn_box *box, csn_error *err)
-{
-    csn_auto(json) csn_json *doc = NULL;
-    csn_dto dto;
-    int r = csn_daytona_box_check(box, err);
-
-    if (r < 0 || box->state == CSN_STATE_DELETED)
-        return r;
-    r = look(csn_daytona_of(box->backend), box->wish.id, &doc, &dto, err);
-    if (r == CSN_E_NOT_FOUND) {
-        box->state = CSN_STATE_DELETED;
-        return CSN_OK;
+    if (csn_url_escape(&url, key) < 0 || !l) {
+        free(l);
+        return csn_fail(err, CSN_E_NO_MEMORY, "look at sandbox '%.64s'", key);
     }
-    if (r >= 0)
-        box->state = dto.state;
-    return r;
-}
-
-typedef int page_fn(csn_daytona *d, const csn_dto *dto, void *user, csn_error *err);
-
-/* Every sandbox of the service that this key sees; `query` ("": none) narrows it. */
-static int walk_pages(csn_daytona *d, const char *query, page_fn *fn, void *user, csn_error *err)
-{
-    csn_auto(buf) csn_buf cursor = CSN_BUF_INIT;
-
-    for (int page = 0; page < PAGES_MAX; page++) {
-        csn_auto(buf) csn_buf url = CSN_BUF_INIT;
-        csn_auto(buf) csn_buf body = CSN_BUF_INIT;
-        csn_auto(json) csn_json *doc = NULL;
-        const csn_json *items;
-        const char *next;
-        csn_dto dto;
-        int r;
-
-        csn_buf_printf(&url, "%s/sandbox?limit=%d%s", d->url, CSN_DTO_LIST_MAX, query);
-        if (cursor.len > 0) {
-            csn_buf_puts(&url, "&cursor=");
-            csn_url_escape(&url, cursor.data);
-        }
-        if (url.error < 0)
-            return csn_fail_sys(err, url.error, "list sandboxes");
-        r = ask_and_wait(d, "list sandboxes", "GET", url.data, &body, err);
-        if (r >= 0)
-            r = csn_dto_list_parse(body.data, body.len, &doc, &items, &next, err);
-        for (size_t i = 0; r >= 0 && i < csn_json_count(items); i++) {
-            r = csn_dto_read(csn_json_at(items, i), &dto, err);
-            if (r >= 0)
-                r = fn(d, &dto, user, err);
-        }
-        if (r < 0 || !next[0])
-            return r;
-        csn_buf_clear(&cursor);
-        csn_buf_puts(&cursor, next);
+    *l = (lookup){ .d = d, .op = op, .box = box ? csn_box_ref(box) : NULL };
+    spec.url = url.data;
+    l->call = csn_api_call_start(d, &spec, on_looked, l, &own);
+    if (!l->call) {
+        (void) free_lookup(l);
+        if (err)
+            *err = own;
+        return own.code;
     }
-    return csn_fail(err, CSN_E_TOO_LARGE, "list sandboxes: more than %d pages", PAGES_MAX);
-}
-
-typedef struct listener {
-    csn_sandbox_list_fn fn;
-    void *user;
-} listener;
-
-static int tell_one(csn_daytona *d, const csn_dto *dto, void *user, csn_error *err)
-{
-    csn_auto(wish) csn_wish wish = { .id_index = -1 };
-    const listener *to = user;
-    csn_sandbox_info info;
-    int r = fill_wish(dto, &wish, err);
-
-    (void) d;
-    if (r < 0)
-        return r;
-    csn_wish_info(&wish, dto->state, &info);
-    to->fn(&info, to->user);
+    op->give_up = give_up_lookup;
+    op->request = l;
     return CSN_OK;
 }
 
-int csn_daytona_list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err)
+int csn_daytona_find(csn_backend *backend, const char *key, csn_op *op, csn_error *err)
 {
-    listener to = { fn, user };
-
-    return walk_pages(csn_daytona_of(backend), "", tell_one, &to, err);
+    return look(csn_daytona_of(backend), key, NULL, op, err);
 }
 
-/* ---- what dead programs left ---- */
-
-static int note_left(csn_daytona *d, const csn_dto *dto, void *user, csn_error *err)
+int csn_daytona_refresh(csn_box *box, csn_op *op, csn_error *err)
 {
-    csn_buf *ids = user; /* each with its NUL */
+    int r = csn_daytona_box_check(box, err);
 
-    if (!csn_daytona_is_left(d, dto) || dto->state == CSN_STATE_DELETED)
+    if (r < 0)
+        return r;
+    if (box->state == CSN_STATE_DELETED)
+        return csn_op_end_later(op, err);
+    return look(csn_daytona_of(box->backend), box->wish.id, box, op, err);
+}
+
+/* ---- all of them ---- */
+
+typedef struct walk walk;
+typedef int page_fn(walk *w, const csn_dto *dto, csn_error *err);
+
+/* Every sandbox of the service that this key sees, page after page; of a sweep each that was left is then deleted. */
+struct walk {
+    csn_daytona *d;
+    csn_op *op;
+    csn_api_call *call;
+    csn_buf query, cursor;
+    int n_pages;
+    page_fn *fn;
+    csn_sandbox_list_fn tell;
+    void *user;
+    csn_buf ids; /* what was left: each with its NUL */
+    size_t at;   /* the next one to be deleted */
+    uint32_t n_removed;
+};
+
+static void end_walk(walk *w, int result, const csn_error *err)
+{
+    csn_op *op = w->op;
+    csn_error own = err ? *err : (csn_error){ 0 };
+
+    op->value.n = w->n_removed;
+    csn_buf_free(&w->query);
+    csn_buf_free(&w->cursor);
+    csn_buf_free(&w->ids);
+    free(w);
+    csn_op_end(op, result, &own);
+}
+
+static void give_up_walk(csn_op *op)
+{
+    walk *w = op->request;
+
+    csn_api_call_cancel(w->call);
+    end_walk(w, CSN_E_CANCELLED, NULL);
+}
+
+static int ask(walk *w, const char *what, const char *method, const csn_buf *url,
+               csn_api_call_done *done, csn_error *err)
+{
+    csn_api_call_spec spec =
+        CSN_API_CALL_SPEC(.what = what, .method = method, .url = url->data,
+                          .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_ASK_MS));
+    csn_error own = { 0 };
+
+    if (url->error < 0)
+        return csn_fail_sys(err, url->error, "%s", what);
+    w->call = csn_api_call_start(w->d, &spec, done, w, &own);
+    if (!w->call && err)
+        *err = own;
+    return w->call ? CSN_OK : own.code;
+}
+
+static void on_left_deleted(const csn_web_answer *a, int result, const csn_error *err, void *user);
+
+/* The next of those that were left; CSN_OK: under way, or the end has come. */
+static void delete_next(walk *w)
+{
+    csn_auto(buf) csn_buf url = CSN_BUF_INIT;
+    csn_error err = { 0 };
+    int r;
+
+    if (w->at >= w->ids.len) {
+        end_walk(w, CSN_OK, NULL);
+        return;
+    }
+    csn_buf_printf(&url, "%s/sandbox/%s", w->d->url, w->ids.data + w->at);
+    r = ask(w, "delete a sandbox", "DELETE", &url, on_left_deleted, &err);
+    if (r < 0)
+        end_walk(w, r, &err);
+}
+
+static void on_left_deleted(const csn_web_answer *a, int result, const csn_error *err, void *user)
+{
+    walk *w = user;
+
+    (void) a;
+    if (result < 0 && result != CSN_E_NOT_FOUND) {
+        end_walk(w, result, err);
+        return;
+    }
+    w->n_removed++;
+    w->at += strlen(w->ids.data + w->at) + 1;
+    delete_next(w);
+}
+
+static void on_page(const csn_web_answer *a, int result, const csn_error *err, void *user);
+
+static int ask_page(walk *w, csn_error *err)
+{
+    csn_auto(buf) csn_buf url = CSN_BUF_INIT;
+
+    if (w->n_pages++ >= PAGES_MAX)
+        return csn_fail(err, CSN_E_TOO_LARGE, "list sandboxes: more than %d pages", PAGES_MAX);
+    csn_buf_printf(&url, "%s/sandbox?limit=%d%s", w->d->url, CSN_DTO_LIST_MAX,
+                   w->query.len > 0 ? w->query.data : "");
+    if (w->cursor.len > 0) {
+        csn_buf_puts(&url, "&cursor=");
+        csn_url_escape(&url, w->cursor.data);
+    }
+    return ask(w, "list sandboxes", "GET", &url, on_page, err);
+}
+
+static void on_page(const csn_web_answer *a, int result, const csn_error *err, void *user)
+{
+    walk *w = user;
+    csn_auto(json) csn_json *doc = NULL;
+    csn_error own = err ? *err : (csn_error){ 0 };
+    const csn_json *items = NULL;
+    const char *next = "";
+    csn_dto dto;
+
+    w->call = NULL;
+    if (result >= 0)
+        result = csn_dto_list_parse(a->body, a->body_len, &doc, &items, &next, &own);
+    for (size_t i = 0; result >= 0 && i < csn_json_count(items); i++) {
+        result = csn_dto_read(csn_json_at(items, i), &dto, &own);
+        if (result >= 0)
+            result = w->fn(w, &dto, &own);
+    }
+    if (result >= 0 && next[0]) {
+        csn_buf_clear(&w->cursor);
+        csn_buf_puts(&w->cursor, next);
+        result = ask_page(w, &own);
+        if (result >= 0)
+            return;
+    }
+    if (result < 0)
+        end_walk(w, result, &own);
+    else
+        delete_next(w);
+}
+
+static int begin_walk(csn_daytona *d, const walk *what, csn_op *op, csn_error *err)
+{
+    walk *w = csn_malloc(sizeof(*w));
+    int r;
+
+    if (!w)
+        return csn_fail(err, CSN_E_NO_MEMORY, "list sandboxes");
+    *w = *what;
+    w->d = d;
+    w->op = op;
+    r = ask_page(w, err);
+    if (r < 0) {
+        free(w);
+        return r;
+    }
+    op->give_up = give_up_walk;
+    op->request = w;
+    return CSN_OK;
+}
+
+static int tell_one(walk *w, const csn_dto *dto, csn_error *err)
+{
+    csn_auto(wish) csn_wish wish = { .id_index = -1 };
+    csn_sandbox_info info;
+    int r = fill_wish(dto, &wish, err);
+
+    if (r < 0)
+        return r;
+    csn_wish_info(&wish, dto->state, &info);
+    w->tell(&info, w->user);
+    return CSN_OK;
+}
+
+int csn_daytona_list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_op *op,
+                     csn_error *err)
+{
+    walk w = { .query = CSN_BUF_INIT,
+               .cursor = CSN_BUF_INIT,
+               .ids = CSN_BUF_INIT,
+               .fn = tell_one,
+               .tell = fn,
+               .user = user };
+
+    return begin_walk(csn_daytona_of(backend), &w, op, err);
+}
+
+static int note_left(walk *w, const csn_dto *dto, csn_error *err)
+{
+    if (!csn_daytona_is_left(w->d, dto) || dto->state == CSN_STATE_DELETED)
         return CSN_OK;
-    return csn_buf_append(ids, dto->id, strlen(dto->id) + 1) < 0
+    return csn_buf_append(&w->ids, dto->id, strlen(dto->id) + 1) < 0
                ? csn_fail(err, CSN_E_NO_MEMORY, "look for what was left")
                : CSN_OK;
 }
 
-static int delete_left(csn_daytona *d, const char *id, csn_error *err)
-{
-    csn_auto(buf) csn_buf url = CSN_BUF_INIT;
-    csn_auto(buf) csn_buf body = CSN_BUF_INIT;
-    int r;
-
-    if (csn_buf_printf(&url, "%s/sandbox/%s", d->url, id) < 0)
-        return csn_fail_sys(err, url.error, "delete sandbox '%s'", id);
-    r = ask_and_wait(d, "delete a sandbox", "DELETE", url.data, &body, err);
-    return r == CSN_E_NOT_FOUND ? CSN_OK : r;
-}
-
-int csn_daytona_gc(csn_backend *backend, uint32_t *ret_n_removed, csn_error *err)
+int csn_daytona_gc(csn_backend *backend, csn_op *op, csn_error *err)
 {
     csn_daytona *d = csn_daytona_of(backend);
-    csn_auto(buf) csn_buf ids = CSN_BUF_INIT;
     csn_auto(buf) csn_buf labels = CSN_BUF_INIT;
-    csn_auto(buf) csn_buf query = CSN_BUF_INIT;
+    walk w = {
+        .query = CSN_BUF_INIT, .cursor = CSN_BUF_INIT, .ids = CSN_BUF_INIT, .fn = note_left
+    };
     int r;
 
     csn_buf_printf(&labels, "{\"caisson.machine\":\"%s\"}", d->machine);
-    csn_buf_puts(&query, "&labels=");
-    csn_url_escape(&query, labels.data);
-    *ret_n_removed = 0;
-    r = walk_pages(d, query.data, note_left, &ids, err);
-    for (size_t at = 0; r >= 0 && at < ids.len; at += strlen(ids.data + at) + 1) {
-        r = delete_left(d, ids.data + at, err);
-        *ret_n_removed += r >= 0;
-    }
+    csn_buf_puts(&w.query, "&labels=");
+    csn_url_escape(&w.query, labels.data);
+    r = w.query.error < 0 ? csn_fail_sys(err, w.query.error, "look for what was left")
+                          : begin_walk(d, &w, op, err);
+    if (r < 0)
+        csn_buf_free(&w.query);
     return r;
 }

@@ -1,4 +1,4 @@
-/* The public verbs that look at images and take them away. */
+/* The verbs that look at images and take them away. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -6,14 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <caisson/image.h>
-
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "boxes.h"
-#include "engine_view.h"
 #include "image.h"
+#include "images.h"
 #include "names.h"
 #include "record.h"
 #include "tree.h"
@@ -69,18 +67,11 @@ static int tell_image(int state_fd, const char *name, csn_image_fn fn, void *use
     return r;
 }
 
-int csn_image_list(csn_engine *engine, csn_image_fn fn, void *user, csn_error *err)
+int csn_images_list(int state_fd, csn_image_fn fn, void *user, csn_error *err)
 {
     csn_auto(names) csn_names names = CSN_NAMES_INIT;
-    int r, state_fd;
+    int r = csn_names_read(state_fd, "images", &names);
 
-    r = csn_engine_check_local(engine, err);
-    if (r < 0)
-        return r;
-    if (!fn)
-        return csn_fail(err, CSN_E_INVALID, "list images: no callback was given");
-    state_fd = csn_engine_state_fd(engine);
-    r = csn_names_read(state_fd, "images", &names);
     if (r < 0)
         return csn_fail_sys(err, r, "list images");
     r = tell_host(state_fd, fn, user, err);
@@ -92,18 +83,11 @@ int csn_image_list(csn_engine *engine, csn_image_fn fn, void *user, csn_error *e
     return r;
 }
 
-int csn_image_inspect(csn_engine *engine, const char *name, csn_image_fn fn, void *user,
-                      csn_error *err)
+int csn_images_inspect(int state_fd, const char *name, csn_image_fn fn, void *user, csn_error *err)
 {
-    int r = csn_engine_check_local(engine, err);
-
-    if (r < 0)
-        return r;
-    if (!fn || !name)
-        return csn_fail(err, CSN_E_INVALID, "inspect an image: no name or no callback was given");
     if (csn_streq(name, "host"))
-        return tell_host(csn_engine_state_fd(engine), fn, user, err);
-    return tell_image(csn_engine_state_fd(engine), name, fn, user, err);
+        return tell_host(state_fd, fn, user, err);
+    return tell_image(state_fd, name, fn, user, err);
 }
 
 /* The name goes first and at once: moved aside, then taken apart. */
@@ -141,16 +125,16 @@ static int check_idle(int state_fd, const char *name, csn_error *err)
 }
 
 /* Layers a sweep took the name of but couldn't remove: "root inside" wrote them with subordinate ids. */
-static void clear_gone(csn_engine *engine)
+static void clear_gone(csn_images *images)
 {
     csn_auto(fd) int alone = -1;
     struct dirent *entry;
     DIR *dir;
     int fd;
 
-    if (csn_layers_hold_alone(csn_engine_state_fd(engine), &alone, NULL) < 0)
+    if (csn_layers_hold_alone(images->state_fd, &alone, NULL) < 0)
         return; /* another time */
-    fd = openat(csn_engine_state_fd(engine), "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = openat(images->state_fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
         csn_close(&fd);
@@ -161,23 +145,20 @@ static void clear_gone(csn_engine *engine)
 
         (void) snprintf(path, sizeof(path), "layers/%s", entry->d_name); /* fits */
         if (csn_starts_with(entry->d_name, ".gone-"))
-            (void) csn_engine_remove_tree(engine, path, NULL); /* another time, then */
+            (void) images->remove_tree(path, images->user, NULL); /* another time, then */
     }
     (void) closedir(dir); /* only read from */
 }
 
-int csn_image_remove(csn_engine *engine, const char *name, csn_error *err)
+int csn_images_remove(csn_images *images, const char *name, csn_error *err)
 {
     csn_auto(image_record) csn_image_record rec = CSN_IMAGE_RECORD_INIT;
-    int r, state_fd;
+    const int state_fd = images->state_fd;
+    int r;
 
-    r = csn_engine_check_local(engine, err);
-    if (r < 0)
-        return r;
     if (!name || csn_streq(name, "host"))
         return csn_fail(err, CSN_E_INVALID,
                         "image 'host' is this machine itself: it can't be removed");
-    state_fd = csn_engine_state_fd(engine);
     r = csn_image_record_load(state_fd, name, &rec, err);
     if (r == CSN_E_INVALID || r == CSN_E_NOT_FOUND) /* a broken record may go */
         return r;
@@ -186,7 +167,7 @@ int csn_image_remove(csn_engine *engine, const char *name, csn_error *err)
         r = drop_record(state_fd, name, err);
     if (r == CSN_OK) { /* what stays goes with a later sweep */
         (void) csn_layer_sweep(state_fd, NULL, NULL, NULL, NULL);
-        clear_gone(engine);
+        clear_gone(images);
     }
     return r;
 }

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <caisson/image.h>
-
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
@@ -129,7 +127,7 @@ static int run_mmdebstrap(csn_image_job *job, char **argv, csn_error *err)
 
     if (null_fd < 0)
         return csn_fail_sys(err, -errno, "open '/dev/null'");
-    r = csn_child_start(&job->child, csn_engine_loop(job->engine), argv[0], argv,
+    r = csn_child_start(&job->child, job->images->loop, argv[0], argv,
                         (int[]){ null_fd, job->source_fd, -1 }, 3, 2, on_built, job, err);
     if (r == CSN_E_NOT_FOUND)
         return csn_fail(err, CSN_E_UNSUPPORTED, "mmdebstrap is missing: apt install mmdebstrap");
@@ -158,51 +156,32 @@ static void fill_argv(char **argv, char (*texts)[PACKAGE_SIZE], const char *cons
     argv[at] = NULL;
 }
 
-typedef struct build_args {
-    const char *name;
-    const char *const *packages;
-    size_t n_packages;
-} build_args;
-
-static int start(csn_engine *engine, void *args, csn_done_fn done, void *user, csn_error *err)
+int csn_images_build_debian(csn_images *images, const char *name, const char *const *packages,
+                            csn_op *op, csn_error *err)
 {
     csn_auto(mem) char **argv = NULL;
     csn_auto(mem) char(*texts)[PACKAGE_SIZE] = NULL;
-    const build_args *a = args;
     csn_image_job *job = NULL;
+    size_t n_packages = 0;
     char suite[32];
-    int r;
+    int r = check_packages(packages, &n_packages, err);
 
-    argv = csn_calloc(a->n_packages + OPTIONS_MAX, sizeof(*argv));
-    texts = csn_calloc(a->n_packages + 1, sizeof(*texts));
+    if (r < 0)
+        return r;
+    argv = csn_calloc(n_packages + OPTIONS_MAX, sizeof(*argv));
+    texts = csn_calloc(n_packages + 1, sizeof(*texts));
     if (!argv || !texts)
-        return csn_fail(err, CSN_E_NO_MEMORY, "build image '%s'", a->name);
+        return csn_fail(err, CSN_E_NO_MEMORY, "build image '%s'", name);
     find_suite(suite, sizeof(suite));
-    fill_argv(argv, texts, a->packages, a->n_packages, suite);
-    r = csn_image_job_new(engine, a->name, done, user, &job, err);
+    fill_argv(argv, texts, packages, n_packages, suite);
+    r = csn_image_job_new(images, name, op, &job, err);
     if (r < 0)
         return r;
     job->source = "debian";
     r = open_archive(job, err);
     if (r == CSN_OK)
         r = run_mmdebstrap(job, argv, err);
-    if (r < 0) {
-        csn_image_job_drop(job);
-        return csn_fail_in(err, r, "build image '%s'", a->name);
-    }
-    return CSN_OK;
-}
-
-int csn_image_build_debian(csn_engine *engine, const char *name, const char *const *packages,
-                           csn_error *err)
-{
-    build_args args = { .name = name, .packages = packages };
-    int r;
-
-    r = csn_engine_check_local(engine, err);
-    if (r == CSN_OK)
-        r = check_packages(packages, &args.n_packages, err);
     if (r < 0)
-        return r;
-    return csn_image_job_wait(engine, start, &args, err);
+        r = csn_fail_in(err, r, "build image '%s'", name);
+    return csn_image_job_begun(job, r);
 }

@@ -1,10 +1,8 @@
-/* Image imports: the public verbs. */
+/* Image imports: where the bytes come from. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <caisson/image.h>
 
 #include "base/err.h"
 #include "job.h"
@@ -23,39 +21,18 @@ static int open_source(csn_image_job *job, const char *path, csn_error *err)
     return CSN_OK;
 }
 
-int csn_image_import_start(csn_engine *engine, const char *name, const char *path, csn_done_fn done,
-                           void *user, csn_error *err)
+int csn_images_import(csn_images *images, const char *name, const char *path, csn_op *op,
+                      csn_error *err)
 {
     csn_image_job *job = NULL;
-    int r;
+    int r = csn_image_job_new(images, name, op, &job, err);
 
-    r = csn_image_job_new(engine, name, done, user, &job, err);
     if (r < 0)
         return r;
     r = open_source(job, path, err);
     if (r == CSN_OK)
         r = csn_image_job_unpack(job, err);
-    if (r < 0) {
-        csn_image_job_drop(job);
-        return csn_fail_in(err, r, "import image '%s'", name);
-    }
-    return CSN_OK;
-}
-
-typedef struct import_args {
-    const char *name, *path;
-} import_args;
-
-static int start(csn_engine *engine, void *args, csn_done_fn done, void *user, csn_error *err)
-{
-    const import_args *a = args;
-
-    return csn_image_import_start(engine, a->name, a->path, done, user, err);
-}
-
-int csn_image_import(csn_engine *engine, const char *name, const char *path, csn_error *err)
-{
-    import_args args = { name, path };
-
-    return csn_image_job_wait(engine, start, &args, err);
+    if (r < 0)
+        r = csn_fail_in(err, r, "import image '%s'", name);
+    return csn_image_job_begun(job, r);
 }

@@ -17,18 +17,20 @@
 #include "record.h"
 #include "tree.h"
 
-static void cancel(csn_job *base)
+void csn_images_init(csn_images *images, int state_fd, const char *libexec, csn_loop *loop,
+                     csn_remove_tree_fn *remove_tree, void *user)
 {
-    csn_image_job *job = csn_container_of(base, csn_image_job, job);
-    csn_error err;
-
-    csn_fail(&err, CSN_E_CANCELLED, "import image '%s': the engine was closed", job->name);
-    csn_image_job_end(job, CSN_E_CANCELLED, &err);
+    *images = (csn_images){ .state_fd = state_fd,
+                            .libexec = libexec,
+                            .loop = loop,
+                            .remove_tree = remove_tree,
+                            .user = user };
+    csn_list_init(&images->jobs);
 }
 
-void csn_image_job_drop(csn_image_job *job)
+static void drop(csn_image_job *job)
 {
-    csn_list_remove(&job->job.link);
+    csn_list_remove(&job->link);
     csn_child_done(&job->child);
     if (job->tmp[0])
         (void) csn_tree_remove(job->layers_fd, job->tmp); /* what stays is taken by a sweep */
@@ -40,14 +42,32 @@ void csn_image_job_drop(csn_image_job *job)
 
 void csn_image_job_end(csn_image_job *job, int result, const csn_error *err)
 {
-    csn_done_fn done = job->done;
-    void *user = job->user;
-    csn_error copy = { 0 };
+    csn_op *op = job->op;
 
-    if (result < 0 && err)
-        copy = *err;
-    csn_image_job_drop(job);
-    done(result, result < 0 ? &copy : NULL, user);
+    drop(job);
+    csn_op_end(op, result, err);
+}
+
+static void give_up(csn_op *op)
+{
+    csn_image_job_end(op->request, CSN_E_CANCELLED, NULL);
+}
+
+void csn_images_cancel_all(csn_images *images)
+{
+    for (csn_list *node; images->jobs.next && (node = csn_list_first(&images->jobs));)
+        csn_image_job_end(csn_list_entry(node, csn_image_job, link), CSN_E_CANCELLED, NULL);
+}
+
+int csn_image_job_begun(csn_image_job *job, int result)
+{
+    if (result < 0) {
+        drop(job);
+        return result;
+    }
+    job->op->give_up = give_up;
+    job->op->request = job;
+    return CSN_OK;
 }
 
 /* Held meanwhile, so that no sweep comes between the directory and its lock. */
@@ -71,36 +91,29 @@ static int make_tmp(csn_image_job *job, csn_error *err)
     return CSN_OK;
 }
 
-int csn_image_job_new(csn_engine *engine, const char *name, csn_done_fn done, void *user,
-                      csn_image_job **ret, csn_error *err)
+int csn_image_job_new(csn_images *images, const char *name, csn_op *op, csn_image_job **ret,
+                      csn_error *err)
 {
     csn_image_job *job;
-    int r;
+    int r = csn_image_check_new_name(images->state_fd, name, err);
 
-    r = csn_engine_check_local(engine, err);
-    if (r == CSN_OK && !done)
-        r = csn_fail(err, CSN_E_INVALID, "import an image: no callback was given");
-    if (r == CSN_OK)
-        r = csn_image_check_new_name(csn_engine_state_fd(engine), name, err);
     if (r < 0)
         return r;
     job = csn_calloc(1, sizeof(*job));
     if (!job)
         return csn_fail(err, CSN_E_NO_MEMORY, "import image '%s'", name);
-    *job = (csn_image_job){ .job.cancel = cancel,
-                            .engine = engine,
-                            .state_fd = csn_engine_state_fd(engine),
+    *job = (csn_image_job){ .images = images,
+                            .state_fd = images->state_fd,
                             .layers_fd = -1,
                             .tmp_fd = -1,
                             .source_fd = -1,
                             .child = CSN_CHILD_INIT,
-                            .done = done,
-                            .user = user };
+                            .op = op };
     (void) csn_str_copy(job->name, sizeof(job->name), csn_str_of(name)); /* checked above */
-    csn_list_append(csn_engine_jobs(engine), &job->job.link);
+    csn_list_append(&images->jobs, &job->link);
     r = make_tmp(job, err);
     if (r < 0) {
-        csn_image_job_drop(job);
+        drop(job);
         return csn_fail_in(err, r, "import image '%s'", name);
     }
     *ret = job;
@@ -235,7 +248,7 @@ int csn_image_job_unpack(csn_image_job *job, csn_error *err)
     char name[] = "caisson-unpack";
     char *argv[] = { name, NULL };
 
-    csn_buf_printf(&program, "%s/caisson-unpack", csn_engine_libexec(job->engine));
+    csn_buf_printf(&program, "%s/caisson-unpack", job->images->libexec);
     if (program.error < 0)
         return csn_fail_sys(err, program.error, "name caisson-unpack");
     null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -243,47 +256,7 @@ int csn_image_job_unpack(csn_image_job *job, csn_error *err)
         return csn_fail_sys(err, -errno, "open '/dev/null'");
     csn_child_done(&job->child);
     job->child = (csn_child) CSN_CHILD_INIT;
-    return csn_child_start(&job->child, csn_engine_loop(job->engine), program.data, argv,
+    return csn_child_start(&job->child, job->images->loop, program.data, argv,
                            (int[]){ job->source_fd, -1, null_fd, job->tmp_fd, job->layers_fd }, 5,
                            1, on_unpacked, job, err);
-}
-
-typedef struct waiter {
-    bool is_done;
-    int result;
-    csn_error err;
-} waiter;
-
-static void on_waited(int result, const csn_error *err, void *user)
-{
-    waiter *w = user;
-
-    w->is_done = true;
-    w->result = result;
-    if (err)
-        w->err = *err;
-}
-
-int csn_image_job_wait(csn_engine *engine, csn_image_start_fn *start, void *args, csn_error *err)
-{
-    waiter w = { .is_done = false };
-    int r;
-
-    r = start(engine, args, on_waited, &w, err);
-    if (r < 0)
-        return r;
-    r = csn_engine_wait(engine, &w.is_done, err);
-    if (r < 0) { /* given up: our job is the one that answers to this waiter */
-        csn_list_foreach (node, csn_engine_jobs(engine)) {
-            csn_job *base = csn_list_entry(node, csn_job, link);
-            csn_image_job *job = csn_container_of(base, csn_image_job, job);
-
-            if (base->cancel == cancel && job->user == &w)
-                csn_image_job_drop(job);
-        }
-        return r;
-    }
-    if (w.result < 0 && err)
-        *err = w.err;
-    return w.result;
 }

@@ -61,8 +61,8 @@ TEST(imports_run_side_by_side)
     ending a = { 0 }, b = { 0 };
 
     open_engine();
-    OK(csn_image_import_start(engine, "a", make_tree(), on_done, &a, &err));
-    OK(csn_image_import_start(engine, "b", at("tree"), on_done, &b, &err));
+    CHECK(csn_image_import_async(engine, "a", make_tree(), on_done, &a, &err));
+    CHECK(csn_image_import_async(engine, "b", at("tree"), on_done, &b, &err));
     run_until(&a.n, 1);
     run_until(&b.n, 1);
     CHECK_INT(a.result, CSN_OK);
@@ -75,8 +75,8 @@ TEST(of_two_imports_for_one_name_one_wins)
     ending a = { 0 }, b = { 0 };
 
     open_engine();
-    OK(csn_image_import_start(engine, "same", make_tree(), on_done, &a, &err));
-    OK(csn_image_import_start(engine, "same", at("tree"), on_done, &b, &err));
+    CHECK(csn_image_import_async(engine, "same", make_tree(), on_done, &a, &err));
+    CHECK(csn_image_import_async(engine, "same", at("tree"), on_done, &b, &err));
     run_until(&a.n, 1);
     run_until(&b.n, 1);
     CHECK((a.result == CSN_OK) != (b.result == CSN_OK));
@@ -90,7 +90,7 @@ TEST(an_import_ends_with_its_engine)
     ending end = { 0 };
 
     open_engine();
-    OK(csn_image_import_start(engine, "long", a_long_tar(), on_done, &end, &err));
+    CHECK(csn_image_import_async(engine, "long", a_long_tar(), on_done, &end, &err));
     CHECK(csn_engine_dispatch(engine, 50, &err) >= 0);
     engine = csn_engine_free(engine);
     CHECK_INT(end.n, 1);
@@ -115,7 +115,7 @@ TEST(an_import_whose_helper_is_killed_leaves_nothing)
     ending end = { 0 };
 
     open_engine();
-    OK(csn_image_import_start(engine, "long", a_long_tar(), on_done, &end, &err));
+    CHECK(csn_image_import_async(engine, "long", a_long_tar(), on_done, &end, &err));
     CHECK(csn_engine_dispatch(engine, 50, &err) >= 0);
     CHECK(our_child() > 1);
     CHECK(kill(our_child(), SIGKILL) == 0);
@@ -157,7 +157,7 @@ TEST(an_import_of_a_killed_client_is_swept)
                                  .libexec_dir = getenv("CSN_BUILD") };
 
         if (csn_engine_open(&o, &engine, NULL) < 0 ||
-            csn_image_import_start(engine, "long", at("long.tar"), on_done, &end, NULL) < 0)
+            !csn_image_import_async(engine, "long", at("long.tar"), on_done, &end, NULL))
             _exit(1);
         (void) csn_engine_dispatch(engine, 50, NULL);
         (void) kill(getpid(), SIGKILL);

@@ -7,30 +7,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <caisson/volume.h>
-
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "boxes.h"
-#include "engine_view.h"
 #include "image.h"
+#include "images.h"
 #include "kern/way.h"
 #include "names.h"
 #include "tree.h"
 
 enum { RECORD_MAX = 64 << 10, USER_ID = 1000 };
-
-static int check_name(const char *name, csn_error *err)
-{
-    if (name && csn_is_name(name))
-        return CSN_OK;
-    return csn_fail(err, CSN_E_INVALID,
-                    "'%.80s' is no name for a volume: 1 to 64 of A-Z a-z 0-9 . _ -",
-                    name ? name : "");
-}
 
 /* With privilege the data are uid 1000's on disk and, through an idmapped mount, inside. */
 static int find_owner(csn_owner *ret_owner, csn_error *err)
@@ -96,18 +85,12 @@ static int make_volume(int volumes_fd, const char *name, const csn_owner *owner)
     return r;
 }
 
-int csn_volume_create(csn_engine *engine, const char *name, csn_error *err)
+int csn_volumes_create(int state_fd, const char *name, csn_error *err)
 {
     csn_auto(fd) int hold = -1, volumes_fd = -1;
     csn_owner owner;
-    int r, state_fd;
+    int r;
 
-    r = csn_engine_check_local(engine, err);
-    if (r == CSN_OK)
-        r = check_name(name, err);
-    if (r < 0)
-        return r;
-    state_fd = csn_engine_state_fd(engine);
     r = csn_layers_hold(state_fd, &hold, err);
     if (r == CSN_OK)
         r = find_owner(&owner, err);
@@ -142,18 +125,11 @@ static int load(int state_fd, const char *name, csn_volume_info *ret, csn_error 
     return csn_boxes_with_volume(state_fd, name, &ret->n_users, err);
 }
 
-int csn_volume_list(csn_engine *engine, csn_volume_fn fn, void *user, csn_error *err)
+int csn_volumes_list(int state_fd, csn_volume_fn fn, void *user, csn_error *err)
 {
     csn_auto(names) csn_names names = CSN_NAMES_INIT;
-    int r, state_fd;
+    int r = csn_names_read(state_fd, "volumes", &names);
 
-    r = csn_engine_check_local(engine, err);
-    if (r < 0)
-        return r;
-    if (!fn)
-        return csn_fail(err, CSN_E_INVALID, "list volumes: no callback was given");
-    state_fd = csn_engine_state_fd(engine);
-    r = csn_names_read(state_fd, "volumes", &names);
     if (r < 0)
         return csn_fail_sys(err, r, "list volumes");
     for (size_t i = 0; i < names.n; i++) {
@@ -184,21 +160,13 @@ static int measure(int state_fd, const char *name, csn_tree_count *ret)
     return csn_tree_measure(state_fd, path, ret);
 }
 
-int csn_volume_inspect(csn_engine *engine, const char *name, csn_volume_fn fn, void *user,
-                       csn_error *err)
+int csn_volumes_inspect(int state_fd, const char *name, csn_volume_fn fn, void *user,
+                        csn_error *err)
 {
     csn_tree_count count = { 0, 0 };
     csn_volume_info info;
-    int r, state_fd;
+    int r;
 
-    r = csn_engine_check_local(engine, err);
-    if (r == CSN_OK)
-        r = check_name(name, err);
-    if (r < 0)
-        return r;
-    if (!fn)
-        return csn_fail(err, CSN_E_INVALID, "inspect a volume: no callback was given");
-    state_fd = csn_engine_state_fd(engine);
     r = load(state_fd, name, &info, err);
     if (r < 0)
         return r;
@@ -212,7 +180,7 @@ int csn_volume_inspect(csn_engine *engine, const char *name, csn_volume_fn fn, v
 }
 
 /* What its own sandboxes wrote with subordinate ids, only a helper can remove. */
-static int remove_files(csn_engine *engine, int volumes_fd, const char *gone, csn_error *err)
+static int remove_files(csn_images *images, int volumes_fd, const char *gone, csn_error *err)
 {
     char path[96];
     int r;
@@ -220,18 +188,18 @@ static int remove_files(csn_engine *engine, int volumes_fd, const char *gone, cs
     r = csn_tree_remove(volumes_fd, gone);
     if (r == -EACCES || r == -EPERM) {
         (void) snprintf(path, sizeof(path), "volumes/%s", gone); /* fits */
-        return csn_engine_remove_tree(engine, path, err);
+        return images->remove_tree(path, images->user, err);
     }
     return r < 0 ? csn_fail_sys(err, r, "remove its files") : CSN_OK;
 }
 
-static int drop_volume(csn_engine *engine, const char *name, csn_error *err)
+static int drop_volume(csn_images *images, const char *name, csn_error *err)
 {
     csn_auto(fd) int volumes_fd = -1;
     char gone[48], id[33];
     int r;
 
-    volumes_fd = openat(csn_engine_state_fd(engine), "volumes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    volumes_fd = openat(images->state_fd, "volumes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     r = volumes_fd < 0 ? -errno : csn_layer_new_id(id);
     if (r < 0)
         return csn_fail_sys(err, r, "remove volume '%s'", name);
@@ -239,30 +207,24 @@ static int drop_volume(csn_engine *engine, const char *name, csn_error *err)
     r = csn_tree_rename(volumes_fd, name, volumes_fd, gone);
     if (r < 0)
         return csn_fail_sys(err, r, "remove volume '%s'", name);
-    r = remove_files(engine, volumes_fd, gone, err);
+    r = remove_files(images, volumes_fd, gone, err);
     return r < 0 ? csn_fail_in(err, r, "remove volume '%s'", name) : CSN_OK;
 }
 
-int csn_volume_remove(csn_engine *engine, const char *name, csn_error *err)
+int csn_volumes_remove(csn_images *images, const char *name, csn_error *err)
 {
     csn_auto(fd) int alone = -1; /* so that no sandbox with it is being made */
     csn_volume_info info = { .n_users = 0 };
-    int r, state_fd;
+    int r;
 
-    r = csn_engine_check_local(engine, err);
+    r = csn_layers_hold_alone(images->state_fd, &alone, err);
     if (r == CSN_OK)
-        r = check_name(name, err);
-    if (r < 0)
-        return r;
-    state_fd = csn_engine_state_fd(engine);
-    r = csn_layers_hold_alone(state_fd, &alone, err);
-    if (r == CSN_OK)
-        r = load(state_fd, name, &info, err);
+        r = load(images->state_fd, name, &info, err);
     if (r < 0)
         return csn_fail_in(err, r, "remove volume '%s'", name);
     if (info.n_users > 0)
         return csn_fail(err, CSN_E_BUSY, "volume '%s' is mounted by %u sandbox%s: delete %s first",
                         name, info.n_users, info.n_users == 1 ? "" : "es",
                         info.n_users == 1 ? "it" : "them");
-    return drop_volume(engine, name, err);
+    return drop_volume(images, name, err);
 }

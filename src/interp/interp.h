@@ -75,12 +75,6 @@ typedef struct csn_errand {
     bool is_done;
 } csn_errand;
 
-/* Told by the engine that the driver's process ended; outlives the handle. */
-typedef struct csn_watch {
-    csn_interp *interp; /* NULL: nobody is interested any more */
-    bool is_started;
-} csn_watch;
-
 struct csn_interp {
     csn_engine *engine; /* borrowed */
     csn_interp_options o;
@@ -110,7 +104,7 @@ struct csn_interp {
     int lock_fd;      /* of a kept session: one program at a time */
 
     csn_process *process;
-    csn_watch *watch;
+    csn_op *watch;             /* for the end of the driver's process; NULL: none */
     int channel_fd, out_fd[2]; /* borrowed from the process */
     csn_source *channel_source, *out_source[2];
     csn_frame_in in;

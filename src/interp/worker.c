@@ -200,12 +200,8 @@ void csn_worker_drop(csn_interp *i)
     }
     i->channel_fd = -1;
     i->is_ready = false;
-    if (i->watch) {
-        i->watch->interp = NULL;
-        if (!i->watch->is_started)
-            free(i->watch);
-        i->watch = NULL;
-    }
+    csn_op_drop(i->watch);
+    i->watch = NULL;
     i->process = csn_process_free(i->process);
     forget_frames(i);
 }
@@ -223,14 +219,10 @@ void csn_worker_lost(csn_interp *i, const char *category, const char *why)
 
 static void on_ended(int result, const csn_error *err, void *user)
 {
-    csn_watch *w = user;
-    csn_interp *i = w->interp;
+    csn_interp *i = user;
 
     (void) result;
     (void) err;
-    free(w);
-    if (!i)
-        return;
     i->watch = NULL;
     while (i->channel_fd >= 0 && take_packet(i) == 1) /* its last words */
         continue;
@@ -240,15 +232,10 @@ static void on_ended(int result, const csn_error *err, void *user)
 
 static int watch_process(csn_interp *i, csn_error *err)
 {
-    int r;
+    csn_error own = { 0 };
 
-    i->watch = csn_calloc(1, sizeof(*i->watch));
-    if (!i->watch)
-        return csn_fail_sys(err, -ENOMEM, "watch the interpreter process");
-    i->watch->interp = i;
-    r = csn_process_wait_log_start(i->process, INT64_MAX, on_ended, i->watch, err);
-    i->watch->is_started = r >= 0;
-    return r;
+    i->watch = csn_process_wait_log_async(i->process, INT64_MAX, on_ended, i, err ? err : &own);
+    return i->watch ? CSN_OK : (err ? err : &own)->code;
 }
 
 static int open_streams(csn_interp *i, csn_error *err)

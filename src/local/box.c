@@ -319,51 +319,9 @@ int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)
                     csn_state_name(box->base.state));
 }
 
-typedef struct later {
-    csn_list link; /* in csn_local.laters */
-    csn_timer timer;
-    csn_done_fn done;
-    void *user;
-    int result;
-    csn_error err;
-} later;
-
-static void on_later(csn_timer *timer, void *user)
+int csn_local_refresh(csn_box *box, csn_op *op, csn_error *err)
 {
-    later *l = user;
+    int r = csn_local_box_refresh(box, err);
 
-    (void) timer;
-    csn_list_remove(&l->link);
-    l->done(l->result, l->result < 0 ? &l->err : NULL, l->user);
-    free(l);
-}
-
-int csn_local_later(csn_local *local, csn_done_fn done, void *user, int result, csn_error *err)
-{
-    later *l = csn_calloc(1, sizeof(*l));
-    int r;
-
-    if (!l)
-        return csn_fail(err, CSN_E_NO_MEMORY, "start a request");
-    l->done = done;
-    l->user = user;
-    l->result = result;
-    r = csn_timer_set(local->base.loop, &l->timer, 1, on_later, l);
-    if (r < 0) {
-        free(l);
-        return csn_fail_sys(err, r, "start a request");
-    }
-    csn_list_append(&local->laters, &l->link);
-    return CSN_OK;
-}
-
-void csn_local_later_all(csn_local *local)
-{
-    csn_list *node;
-
-    while ((node = csn_list_pop(&local->laters))) {
-        later *l = csn_list_entry(node, later, link);
-        csn_timer_cancel(&l->timer);
-        on_later(&l->timer, l);
-    }
+    return r < 0 ? r : csn_op_end_later(op, err);
 }

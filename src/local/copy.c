@@ -22,9 +22,9 @@ typedef struct copy_op {
     char layer[33];
     char *image; /* of a snapshot; NULL: a fork */
     csn_wish wish;
-    csn_done_fn done;
-    csn_box_done_fn *done_box;
-    void *user;
+    csn_op *verb_op;
+    csn_helper *helper; /* while it copies; NULL: not yet, or no more */
+    bool is_cancelled;
 } copy_op;
 
 /* The sandbox goes on. */
@@ -49,19 +49,30 @@ static void free_op(copy_op *op)
     free(op);
 }
 
+/* Of a fork that went well the rest is the new sandbox's. */
 static void finish(copy_op *op, int r, csn_error *err)
 {
-    csn_done_fn done = op->done;
-    csn_box_done_fn *done_box = op->done_box;
-    void *user = op->user;
+    csn_local *local = csn_local_of(&op->box->base);
+    csn_op *verb_op = op->verb_op;
+    bool is_fork = !op->image;
 
     if (r < 0)
         csn_fail_in(err, r, "copy the files of sandbox '%s'", op->box->base.wish.id);
     free_op(op);
-    if (done)
-        done(r, r < 0 ? err : NULL, user);
-    else if (r < 0)
-        done_box(NULL, r, err, user);
+    if (r < 0 && verb_op->fate != CSN_OP_WANTED)
+        (void) csn_layer_sweep(local->state_fd, NULL, NULL, NULL, NULL); /* what stays is gc's */
+    if (r < 0 || !is_fork)
+        csn_op_end(verb_op, r, err);
+}
+
+/* Waits for the keeper, which answers soon, or ends the copy; both lead to finish(). */
+static void give_up(csn_op *verb_op)
+{
+    copy_op *op = verb_op->request;
+
+    op->is_cancelled = true;
+    if (op->helper)
+        csn_helper_cancel(op->helper);
 }
 
 static int put_image(copy_op *op, csn_error *err)
@@ -119,18 +130,20 @@ static void on_copied(int result, const csn_error *why, void *user)
 
     if (why)
         err = *why;
+    op->helper = NULL;
+    op->verb_op->give_up = NULL;
     give_back(op);
     if (result >= 0 && op->image)
         result = put_image(op, &err);
     else if (result >= 0 && (result = add_layer(op, &err)) >= 0)
-        result = csn_local_create(op->box->base.backend, &op->wish, op->done_box, op->user, &err);
+        result = csn_local_create(op->box->base.backend, &op->wish, op->verb_op, &err);
     finish(op, result, &err);
 }
 
 static int start_copy(copy_op *op, int source_fd, int userns_fd, csn_error *err)
 {
-    return csn_helper_copy_start(csn_local_of(&op->box->base), &op->box->base.wish, op->layer,
-                                 source_fd, userns_fd, on_copied, op, err);
+    return csn_helper_copy(csn_local_of(&op->box->base), &op->box->base.wish, op->layer, source_fd,
+                           userns_fd, on_copied, op, &op->helper, err);
 }
 
 static bool on_lent(csn_request *req, csn_msg *msg)
@@ -143,8 +156,12 @@ static bool on_lent(csn_request *req, csn_msg *msg)
         csn_auto(fd) int source = csn_msg_take_fd(msg, 0);
         csn_auto(fd) int userns = csn_msg_take_fd(msg, 1);
         op->is_lent = true;
-        r = source < 0 ? csn_fail(&err, CSN_E_PROTOCOL, "the keeper lent no directory")
-                       : start_copy(op, source, userns, &err);
+        if (op->is_cancelled)
+            r = csn_fail(&err, CSN_E_CANCELLED, "cancelled");
+        else if (source < 0)
+            r = csn_fail(&err, CSN_E_PROTOCOL, "the keeper lent no directory");
+        else
+            r = start_copy(op, source, userns, &err);
     }
     if (r < 0)
         finish(op, r, &err);
@@ -188,7 +205,7 @@ static int begin(copy_op *op, csn_error *err)
                     csn_state_name(op->box->base.state));
 }
 
-static copy_op *new_op(csn_box *box, csn_error *err)
+static copy_op *new_op(csn_box *box, csn_op *verb_op, csn_error *err)
 {
     copy_op *op = csn_calloc(1, sizeof(*op));
 
@@ -199,43 +216,44 @@ static copy_op *new_op(csn_box *box, csn_error *err)
     op->box = csn_local_box_of(csn_box_ref(box));
     op->hold_fd = -1;
     op->wish.id_index = -1;
+    op->verb_op = verb_op;
     return op;
 }
 
-int csn_local_snapshot(csn_box *box, const char *image, csn_done_fn done, void *user,
-                       csn_error *err)
+static int begun(copy_op *op, int result)
+{
+    if (result < 0) {
+        free_op(op);
+        return result;
+    }
+    op->verb_op->give_up = give_up;
+    op->verb_op->request = op;
+    return CSN_OK;
+}
+
+int csn_local_snapshot(csn_box *box, const char *image, csn_op *verb_op, csn_error *err)
 {
     csn_auto(image_ref) csn_image_ref ref = CSN_IMAGE_REF_INIT;
     csn_local *local = csn_local_of(box);
     copy_op *op;
-    int r;
 
     if (csn_image_resolve(local->state_fd, image, &ref, NULL) >= 0)
         return csn_fail(err, CSN_E_EXISTS, "there is an image '%s' already", image);
-    if (!(op = new_op(box, err)))
+    if (!(op = new_op(box, verb_op, err)))
         return CSN_E_NO_MEMORY;
-    op->done = done;
-    op->user = user;
     op->image = csn_strdup(image);
-    r = op->image ? begin(op, err) : csn_fail(err, CSN_E_NO_MEMORY, "name an image");
-    if (r < 0)
-        free_op(op);
-    return r;
+    return begun(op, op->image ? begin(op, err) : csn_fail(err, CSN_E_NO_MEMORY, "name an image"));
 }
 
-int csn_local_fork(csn_box *box, csn_wish *wish, csn_box_done_fn *done, void *user, csn_error *err)
+int csn_local_fork(csn_box *box, csn_wish *own, csn_op *verb_op, csn_error *err)
 {
-    copy_op *op = new_op(box, err);
-    int r;
+    copy_op *op;
+    int r = csn_local_box_refresh(box, err);
 
-    if (!op)
-        return CSN_E_NO_MEMORY;
-    op->done_box = done;
-    op->user = user;
-    op->wish = *wish;
-    *wish = (csn_wish){ .id_index = -1 };
-    r = begin(op, err);
     if (r < 0)
-        free_op(op);
-    return r;
+        return r;
+    if (!(op = new_op(box, verb_op, err)))
+        return CSN_E_NO_MEMORY;
+    r = csn_wish_fork(&box->wish, own, &op->wish, err);
+    return begun(op, r < 0 ? r : begin(op, err));
 }

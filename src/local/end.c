@@ -14,12 +14,11 @@
 typedef struct plain {
     csn_request req;
     csn_local_box *box; /* counted */
-    csn_done_fn done;
-    void *user;
+    csn_op *op;         /* NULL: nobody waits */
     bool is_delete;
 } plain;
 
-static plain *plain_new(csn_local_box *box, csn_done_fn done, void *user, csn_error *err)
+static plain *plain_new(csn_local_box *box, csn_op *op, csn_error *err)
 {
     plain *p = csn_calloc(1, sizeof(*p));
 
@@ -28,7 +27,7 @@ static plain *plain_new(csn_local_box *box, csn_done_fn done, void *user, csn_er
         return NULL;
     }
     csn_box_ref(&box->base);
-    *p = (plain){ .box = box, .done = done, .user = user };
+    *p = (plain){ .box = box, .op = op };
     return p;
 }
 
@@ -37,7 +36,7 @@ static void plain_finish(plain *p, int result, const csn_error *err)
     plain copy = *p;
 
     free(p);
-    copy.done(result, result < 0 ? err : NULL, copy.user);
+    csn_op_end(copy.op, result, err);
     csn_box_unref(&copy.box->base);
 }
 
@@ -83,8 +82,7 @@ static int find_keeper(csn_local_box *box, csn_error *err)
 }
 
 /* CSN_E_LOST: there is none to be told, or it closed its door while we were speaking. */
-static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_done_fn done, void *user,
-                   csn_error *err)
+static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_op *op, csn_error *err)
 {
     csn_stop stop = { .grace_ms = grace_ms, .delete_too = is_delete };
     csn_out out = { .type = CSN_FRAME_STOP, .fixed = &stop, .fixed_len = sizeof(stop) };
@@ -93,7 +91,7 @@ static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_done_fn
 
     if (!csn_conn_is_open(&box->conn))
         return CSN_E_LOST;
-    p = plain_new(box, done, user, err);
+    p = plain_new(box, op, err);
     if (!p)
         return CSN_E_NO_MEMORY;
     p->is_delete = is_delete;
@@ -133,7 +131,7 @@ static int end_unreachable(csn_local_box *box, bool is_delete, csn_error *err)
     return r;
 }
 
-int csn_local_stop(csn_box *base, int grace_ms, csn_done_fn done, void *user, csn_error *err)
+int csn_local_stop(csn_box *base, int grace_ms, csn_op *op, csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
     int r;
@@ -142,15 +140,15 @@ int csn_local_stop(csn_box *base, int grace_ms, csn_done_fn done, void *user, cs
         return csn_fail(err, CSN_E_STATE, "stop sandbox '%s': it is being started", base->wish.id);
     if ((r = find_keeper(box, err)) < 0)
         return r;
-    if ((r = ask_end(box, grace_ms, base->wish.is_ephemeral, done, user, err)) != CSN_E_LOST)
+    if ((r = ask_end(box, grace_ms, base->wish.is_ephemeral, op, err)) != CSN_E_LOST)
         return r;
     if (base->state == CSN_STATE_STARTED &&
         (r = end_unreachable(box, base->wish.is_ephemeral, err)) < 0)
         return r;
-    return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
+    return csn_op_end_later(op, err);
 }
 
-int csn_local_delete(csn_box *base, csn_done_fn done, void *user, csn_error *err)
+int csn_local_delete(csn_box *base, csn_op *op, csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
     int r;
@@ -161,18 +159,18 @@ int csn_local_delete(csn_box *base, csn_done_fn done, void *user, csn_error *err
     }
     if ((r = find_keeper(box, err)) < 0)
         return r;
-    if ((r = ask_end(box, -1, true, done, user, err)) != CSN_E_LOST)
+    if ((r = ask_end(box, -1, true, op, err)) != CSN_E_LOST)
         return r;
     if (base->state != CSN_STATE_DELETED && (r = end_unreachable(box, true, err)) < 0)
         return r;
-    return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
+    return csn_op_end_later(op, err);
 }
 
 typedef struct asked_stat {
     csn_request req;
     csn_local_box *box; /* counted */
-    csn_stat_done_fn *done;
-    void *user;
+    csn_op *op;         /* NULL: only the box's own knowledge is brought up to date */
+    bool is_age;        /* it was given away just now: how long it had stood ready is noted */
 } asked_stat;
 
 static bool on_stat(csn_request *req, csn_msg *msg)
@@ -180,7 +178,6 @@ static bool on_stat(csn_request *req, csn_msg *msg)
     asked_stat *a = csn_container_of(req, asked_stat, req);
     asked_stat copy = *a;
     csn_error err = { 0 };
-    csn_usage usage = { 0 };
     csn_box_state state;
     int r = csn_msg_result(msg, CSN_FRAME_STATE, &err);
 
@@ -191,18 +188,23 @@ static bool on_stat(csn_request *req, csn_msg *msg)
     if (r >= 0) {
         csn_msg_fixed(msg, &state, sizeof(state));
         csn_local_box_facts(copy.box, &state);
-        usage = (csn_usage){ .memory_bytes = state.memory_bytes,
-                             .cpu_us = state.user_us + state.sys_us,
-                             .n_processes = state.n_processes_now,
-                             .disk_bytes = state.disk_bytes,
-                             .disk_inodes = state.disk_inodes };
     }
-    copy.done(&copy.box->base.facts, &usage, r, r < 0 ? &err : NULL, copy.user);
+    if (r >= 0 && copy.is_age)
+        csn_standby_note_age(copy.box);
+    if (r >= 0 && copy.op) {
+        copy.op->value.stat.receipt = copy.box->base.facts;
+        copy.op->value.stat.usage = (csn_usage){ .memory_bytes = state.memory_bytes,
+                                                 .cpu_us = state.user_us + state.sys_us,
+                                                 .n_processes = state.n_processes_now,
+                                                 .disk_bytes = state.disk_bytes,
+                                                 .disk_inodes = state.disk_inodes };
+    }
+    csn_op_end(copy.op, r, &err);
     csn_box_unref(&copy.box->base);
     return true;
 }
 
-int csn_local_stat(csn_box *base, csn_stat_done_fn *done, void *user, csn_error *err)
+static int ask_stat(csn_box *base, bool is_age, csn_op *op, csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
     csn_out out = { .type = CSN_FRAME_STAT };
@@ -213,7 +215,7 @@ int csn_local_stat(csn_box *base, csn_stat_done_fn *done, void *user, csn_error 
     asked_stat *a = csn_calloc(1, sizeof(*a));
     if (!a)
         return csn_fail(err, CSN_E_NO_MEMORY, "ask how the sandbox is doing");
-    *a = (asked_stat){ .box = box, .done = done, .user = user };
+    *a = (asked_stat){ .box = box, .op = op, .is_age = is_age };
     r = csn_conn_ask(&box->conn, &out, &a->req, on_stat);
     if (r < 0) {
         free(a);
@@ -221,6 +223,16 @@ int csn_local_stat(csn_box *base, csn_stat_done_fn *done, void *user, csn_error 
     }
     csn_box_ref(base);
     return CSN_OK;
+}
+
+int csn_local_stat(csn_box *base, csn_op *op, csn_error *err)
+{
+    return ask_stat(base, false, op, err);
+}
+
+int csn_local_ask_age(csn_local_box *box, csn_error *err)
+{
+    return ask_stat(&box->base, true, NULL, err);
 }
 
 /* While it is being built its directory's lock is the builder's. */
@@ -262,7 +274,7 @@ static void change_labels(csn_wish *wish, void *with)
     *labels = old;
 }
 
-int csn_local_set_labels(csn_box *box, const char *const *labels, csn_error *err)
+int csn_local_set_labels(csn_box *box, const char *const *labels, csn_op *op, csn_error *err)
 {
     char **list = csn_list_copy(labels);
     int r;
@@ -271,7 +283,7 @@ int csn_local_set_labels(csn_box *box, const char *const *labels, csn_error *err
         return csn_fail(err, CSN_E_NO_MEMORY, "label sandbox '%s'", box->wish.id);
     r = change_record(csn_local_box_of(box), change_labels, &list, err);
     csn_list_free(list);
-    return r;
+    return r < 0 ? r : csn_op_end_later(op, err);
 }
 
 static void change_timers(csn_wish *wish, void *with)
@@ -282,8 +294,8 @@ static void change_timers(csn_wish *wish, void *with)
     wish->idle_stop_ms = timers->idle_stop_ms;
 }
 
-int csn_local_set_timers(csn_box *base, int64_t ttl_ms, int64_t idle_stop_ms, csn_done_fn done,
-                         void *user, csn_error *err)
+int csn_local_set_timers(csn_box *base, int64_t ttl_ms, int64_t idle_stop_ms, csn_op *op,
+                         csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
     csn_timers timers = { .ttl_ms = ttl_ms, .idle_stop_ms = idle_stop_ms };
@@ -293,8 +305,8 @@ int csn_local_set_timers(csn_box *base, int64_t ttl_ms, int64_t idle_stop_ms, cs
     if (r < 0)
         return r;
     if (!csn_conn_is_open(&box->conn))
-        return csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
-    plain *p = plain_new(box, done, user, err);
+        return csn_op_end_later(op, err);
+    plain *p = plain_new(box, op, err);
     if (!p)
         return CSN_E_NO_MEMORY;
     r = csn_conn_ask(&box->conn, &out, &p->req, on_plain);
@@ -309,8 +321,7 @@ int csn_local_set_timers(csn_box *base, int64_t ttl_ms, int64_t idle_stop_ms, cs
 typedef struct resizing {
     csn_request req;
     csn_local_box *box; /* counted */
-    csn_done_fn done;
-    void *user;
+    csn_op *op;
     int64_t memory_bytes, cpu_milli, disk_bytes;
 } resizing;
 
@@ -333,7 +344,7 @@ static bool on_resized(csn_request *req, csn_msg *msg)
     free(z);
     if (r >= 0)
         r = change_record(copy.box, change_limits, &copy, &err);
-    copy.done(r, r < 0 ? &err : NULL, copy.user);
+    csn_op_end(copy.op, r, &err);
     csn_box_unref(&copy.box->base);
     return true;
 }
@@ -358,12 +369,11 @@ static int ask_resize(const resizing *what, csn_error *err)
 }
 
 int csn_local_resize(csn_box *base, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
-                     csn_done_fn done, void *user, csn_error *err)
+                     csn_op *op, csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
     resizing z = { .box = box,
-                   .done = done,
-                   .user = user,
+                   .op = op,
                    .memory_bytes = memory_bytes,
                    .cpu_milli = cpu_milli,
                    .disk_bytes = disk_bytes };
@@ -380,5 +390,5 @@ int csn_local_resize(csn_box *base, int64_t memory_bytes, int64_t cpu_milli, int
     if (csn_conn_is_open(&box->conn))
         return ask_resize(&z, err);
     r = change_record(box, change_limits, &z, err);
-    return r < 0 ? r : csn_local_later(csn_local_of(base), done, user, CSN_OK, err);
+    return r < 0 ? r : csn_op_end_later(op, err);
 }

@@ -92,9 +92,10 @@ csn_exec *csn_local_exec_free(csn_exec *base)
 
     x->is_owned = false;
     if (base->is_started && !x->is_exited && !x->is_held)
-        (void) csn_local_exec_signal(base, SIGKILL, true, CSN_ENDED_KILLED, NULL, NULL, NULL);
+        (void) csn_local_exec_signal(base, SIGKILL, true, CSN_ENDED_KILLED, NULL, NULL);
     close_streams(x);
-    csn_exec_unref(x);
+    if (!x->is_starting)
+        csn_exec_unref(x);
     return NULL;
 }
 
@@ -287,11 +288,15 @@ void csn_local_exec_resume(csn_exec *base)
 
 void csn_exec_report_start(csn_local_exec *x, int r, const csn_error *err)
 {
+    x->is_starting = false;
     x->n_refs++;
-    if (x->is_owned)
+    if (x->is_owned) {
         x->base.events->started(&x->base, r, r < 0 ? err : NULL);
-    else if (r >= 0 && !x->is_held)
-        (void) csn_local_exec_signal(&x->base, SIGKILL, true, CSN_ENDED_KILLED, NULL, NULL, NULL);
+    } else {
+        if (r >= 0 && !x->is_opened)
+            (void) csn_local_exec_signal(&x->base, SIGKILL, true, CSN_ENDED_KILLED, NULL, NULL);
+        csn_exec_unref(x); /* the owner's */
+    }
     csn_exec_unref(x);
 }
 
@@ -403,6 +408,7 @@ int csn_local_exec_start(csn_box *base, const csn_exec_spec *spec, const csn_exe
     r = x->is_held || spec->own_fds ? 0 : open_streams(x, spec, far);
     if (r == 0)
         r = send_spawn(x, spec, spec->own_fds ? spec->own_fds : far);
+    x->is_starting = r >= 0;
     csn_close_many(far, 3);
     if (r < 0) {
         csn_exec_unref(x);

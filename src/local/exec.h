@@ -35,6 +35,9 @@ struct csn_local_exec {
     csn_request req;
     unsigned n_refs; /* the owner's, and one while a callback runs */
     bool is_owned;   /* not yet freed by its owner */
+    bool
+        is_starting; /* its start is not answered yet: until then it stays, so that it can be killed */
+    bool is_opened;  /* somebody else's command */
     bool is_held;    /* background or PTY: the keeper holds the streams */
     bool is_paused;
     bool is_exited; /* EXITED came; its output may still be in the pipes */

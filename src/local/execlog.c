@@ -88,9 +88,10 @@ int csn_local_attach(csn_box *base, uint32_t id, const csn_exec_events *events, 
     csn_local_exec *x = csn_exec_new(box, events, user);
     if (!x)
         return csn_fail(err, CSN_E_NO_MEMORY, "open command %u", id);
-    x->is_held = true;
+    x->is_held = x->is_opened = true;
     x->base.id = id;
     r = csn_exec_ask_attach(x, err);
+    x->is_starting = r >= 0;
     if (r < 0) {
         csn_exec_unref(x);
         return r;
@@ -104,8 +105,7 @@ int csn_local_attach(csn_box *base, uint32_t id, const csn_exec_events *events, 
 typedef struct log_wait {
     csn_request req;
     csn_local_exec *x; /* counted */
-    csn_done_fn done;
-    void *user;
+    csn_op *op;
 } log_wait;
 
 static bool on_wait(csn_request *req, csn_msg *msg)
@@ -116,6 +116,7 @@ static bool on_wait(csn_request *req, csn_msg *msg)
     csn_error err = { 0 };
     int r = csn_msg_result(msg, CSN_FRAME_STATE, &err);
 
+    copy.op->give_up = NULL; /* it is over: whoever hears of the end may drop it */
     free(w);
     if (r >= 0) {
         csn_msg_fixed(msg, &state, sizeof(state));
@@ -125,12 +126,23 @@ static bool on_wait(csn_request *req, csn_msg *msg)
             csn_exec_end_if_drained(copy.x);
         }
     }
-    copy.done(r, r < 0 ? &err : NULL, copy.user);
+    csn_op_end(copy.op, r, &err);
     csn_exec_unref(copy.x);
     return true;
 }
 
-int csn_local_exec_wait(csn_exec *base, int64_t offset, csn_done_fn done, void *user, csn_error *err)
+/* The answer, when it comes, is nobody's. */
+static void give_up_wait(csn_op *op)
+{
+    log_wait *w = op->request;
+
+    csn_list_remove(&w->req.link);
+    csn_exec_unref(w->x);
+    free(w);
+    csn_op_end(op, CSN_E_CANCELLED, NULL);
+}
+
+int csn_local_exec_wait(csn_exec *base, int64_t offset, csn_op *op, csn_error *err)
 {
     csn_local_exec *x = csn_local_exec_of(base);
     csn_local_box *box = csn_local_box_of(base->box);
@@ -140,16 +152,18 @@ int csn_local_exec_wait(csn_exec *base, int64_t offset, csn_done_fn done, void *
     int r;
 
     if (base->is_ended)
-        return csn_local_later(csn_local_of(base->box), done, user, CSN_OK, err);
+        return csn_op_end_later(op, err);
     if (!(w = csn_calloc(1, sizeof(*w))))
         return csn_fail(err, CSN_E_NO_MEMORY, "wait for command %u", base->id);
-    *w = (log_wait){ .x = x, .done = done, .user = user };
+    *w = (log_wait){ .x = x, .op = op };
     r = csn_conn_ask(&box->conn, &out, &w->req, on_wait);
     if (r < 0) {
         free(w);
         return csn_fail_sys(err, r, "wait for command %u", base->id);
     }
     x->n_refs++;
+    op->give_up = give_up_wait;
+    op->request = w;
     return CSN_OK;
 }
 
@@ -333,8 +347,7 @@ int csn_local_exec_resize(csn_exec *base, uint16_t rows, uint16_t cols, csn_erro
 
 typedef struct plain {
     csn_request req;
-    csn_done_fn done;
-    void *user;
+    csn_op *op;
 } plain;
 
 static bool on_plain(csn_request *req, csn_msg *msg)
@@ -344,12 +357,12 @@ static bool on_plain(csn_request *req, csn_msg *msg)
     int r = csn_msg_result(msg, CSN_FRAME_DONE, &err);
 
     free(csn_container_of(req, plain, req));
-    copy.done(r, r < 0 ? &err : NULL, copy.user);
+    csn_op_end(copy.op, r, &err);
     return true;
 }
 
 int csn_local_exec_signal(csn_exec *base, int signal, bool whole_tree, csn_ending ending,
-                          csn_done_fn done, void *user, csn_error *err)
+                          csn_op *op, csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base->box);
     csn_signal frame = { .process = base->id,
@@ -357,13 +370,13 @@ int csn_local_exec_signal(csn_exec *base, int signal, bool whole_tree, csn_endin
                          .whole_tree = whole_tree,
                          .ending = (uint32_t) ending };
     csn_out out = { .type = CSN_FRAME_SIGNAL, .fixed = &frame, .fixed_len = sizeof(frame) };
-    plain *p = done ? csn_calloc(1, sizeof(*p)) : NULL;
+    plain *p = op ? csn_calloc(1, sizeof(*p)) : NULL;
     int r;
 
-    if (done && !p)
+    if (op && !p)
         return csn_fail(err, CSN_E_NO_MEMORY, "signal command %u", base->id);
     if (p)
-        *p = (plain){ .done = done, .user = user };
+        *p = (plain){ .op = op };
     r = csn_conn_ask(&box->conn, &out, p ? &p->req : NULL, on_plain);
     if (r < 0) {
         free(p);
@@ -379,9 +392,8 @@ typedef struct listing {
     csn_request req;
     csn_local_box *box; /* counted */
     csn_process_list_fn fn;
-    void *fn_user;
-    csn_done_fn done;
     void *user;
+    csn_op *op;
 } listing;
 
 static void show_one(listing *l, const csn_msg *msg)
@@ -402,7 +414,8 @@ static void show_one(listing *l, const csn_msg *msg)
                               .is_running = s.ended == 0,
                               .started_ms = s.started_ms,
                               .receipt = *r };
-    l->fn(&info, l->fn_user);
+    if (l->op->fate == CSN_OP_WANTED)
+        l->fn(&info, l->user);
 }
 
 static bool on_listed(csn_request *req, csn_msg *msg)
@@ -417,13 +430,13 @@ static bool on_listed(csn_request *req, csn_msg *msg)
     listing copy = *l;
     int r = csn_msg_result(msg, CSN_FRAME_DONE, &err);
     free(l);
-    copy.done(r, r < 0 ? &err : NULL, copy.user);
+    csn_op_end(copy.op, r, &err);
     csn_box_unref(&copy.box->base);
     return true;
 }
 
-int csn_local_list_execs(csn_box *base, csn_process_list_fn fn, void *fn_user, csn_done_fn done,
-                         void *user, csn_error *err)
+int csn_local_list_execs(csn_box *base, csn_process_list_fn fn, void *user, csn_op *op,
+                         csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
     csn_out out = { .type = CSN_FRAME_LIST };
@@ -434,7 +447,7 @@ int csn_local_list_execs(csn_box *base, csn_process_list_fn fn, void *fn_user, c
     listing *l = csn_calloc(1, sizeof(*l));
     if (!l)
         return csn_fail(err, CSN_E_NO_MEMORY, "list commands");
-    *l = (listing){ .box = box, .fn = fn, .fn_user = fn_user, .done = done, .user = user };
+    *l = (listing){ .box = box, .fn = fn, .user = user, .op = op };
     r = csn_conn_ask(&box->conn, &out, &l->req, on_listed);
     if (r < 0) {
         free(l);

@@ -20,6 +20,12 @@
 
 enum { FRAMES_A_TURN = 64 };
 
+typedef struct file_result {
+    int64_t value;
+    bool is_cut;
+    int fd; /* OPEN, CONNECT; else -1 */
+} file_result;
+
 typedef struct file_op {
     csn_list link;      /* in csn_local.files */
     csn_request req;    /* the SPAWN: only its failure matters */
@@ -33,14 +39,14 @@ typedef struct file_op {
     csn_file_fn on_file;
     csn_match_fn on_match;
     void *fn_user;
-    csn_call_done_fn *done;
-    void *user;
-    const void *owner; /* what a cancel names it by */
+    csn_op *verb_op; /* NULL: nobody waits any more */
     bool is_cancelled;
     bool is_busy; /* in a callback, which may wait in turns of its own */
     /* Of OPEN and CONNECT: handed on when the worker is done and has let go of its own, else a program just written could be busy. */
-    csn_file_result opened;
+    file_result opened;
 } file_op;
+
+static const file_result no_result = { .fd = -1 };
 
 static void free_op(file_op *op)
 {
@@ -54,13 +60,15 @@ static void free_op(file_op *op)
     free(op);
 }
 
-static void finish(file_op *op, const csn_file_result *result, int r, const csn_error *err)
+static void finish(file_op *op, const file_result *result, int r, const csn_error *err)
 {
-    csn_call_done_fn *done = op->done;
-    void *user = op->user;
+    csn_op *verb_op = op->verb_op;
 
     free_op(op);
-    done(result, r, r < 0 ? err : NULL, user);
+    verb_op->value.file.fd = result->fd;
+    verb_op->value.file.n = result->value;
+    verb_op->value.file.is_cut = result->is_cut;
+    csn_op_end(verb_op, r, err);
 }
 
 /* What an errno of the worker means to the caller. */
@@ -252,7 +260,7 @@ static int check_connection(int fd, csn_error *err, const file_op *op)
     return CSN_OK;
 }
 
-static int take_fd(csn_msg *msg, csn_file_result *ret, csn_error *err, const file_op *op)
+static int take_fd(csn_msg *msg, file_result *ret, csn_error *err, const file_op *op)
 {
     csn_auto(fd) int fd = csn_msg_take_fd(msg, 0);
     csn_file_done done;
@@ -275,7 +283,7 @@ static bool yields_fd(const file_op *op)
 }
 
 /* True: that was the last frame. */
-static bool take_frame(file_op *op, csn_msg *msg, csn_file_result *ret, int *ret_r, csn_error *err)
+static bool take_frame(file_op *op, csn_msg *msg, file_result *ret, int *ret_r, csn_error *err)
 {
     csn_file_done done;
 
@@ -311,7 +319,7 @@ static bool take_one(file_op *op)
 {
     csn_local *local = csn_local_of(&op->box->base);
     char *buffer = local->frame_buffer ? local->frame_buffer : csn_malloc(CSN_FRAME_MAX);
-    csn_file_result result = { .fd = -1 };
+    file_result result = { .fd = -1 };
     csn_msg msg = CSN_MSG_INIT;
     csn_error err = { 0 };
     bool is_last = false;
@@ -347,7 +355,6 @@ static bool take_one(file_op *op)
 static void on_channel(csn_source *src, uint32_t events, void *user)
 {
     file_op *op = user;
-    csn_file_result none = { .fd = -1 };
     csn_error err = { 0 };
 
     (void) src;
@@ -356,7 +363,7 @@ static void on_channel(csn_source *src, uint32_t events, void *user)
         return;
     if (op->is_cancelled) {
         int r = csn_fail(&err, CSN_E_CANCELLED, "'%.180s': cancelled", op->path);
-        finish(op, &none, r, &err);
+        finish(op, &no_result, r, &err);
         return;
     }
     for (int i = 0; i < FRAMES_A_TURN && take_one(op); i++)
@@ -367,12 +374,11 @@ static void on_channel(csn_source *src, uint32_t events, void *user)
 static bool on_spawned(csn_request *req, csn_msg *msg)
 {
     file_op *op = csn_container_of(req, file_op, req);
-    csn_file_result none = { .fd = -1 };
     csn_error err = { 0 };
 
     if (msg && msg->head.type != CSN_FRAME_ERROR)
         return true;
-    finish(op, &none, csn_msg_result(msg, CSN_FRAME_STARTED, &err), &err);
+    finish(op, &no_result, csn_msg_result(msg, CSN_FRAME_STARTED, &err), &err);
     return true;
 }
 
@@ -422,8 +428,23 @@ static int start_op(file_op *op, const csn_file_call *call)
     return r < 0 ? r : send_request(op, call, far);
 }
 
-int csn_local_file(csn_box *base, const csn_file_call *call, csn_call_done_fn *done, void *user,
-                   csn_error *err)
+/* The worker hears that nobody listens. One in whose callback we are ends when that returns. */
+static void give_up(csn_op *verb_op)
+{
+    file_op *op = verb_op->request;
+    csn_error err = { 0 };
+    int r = csn_fail(&err, CSN_E_CANCELLED, "'%.180s': cancelled", op->path);
+
+    op->is_cancelled = true;
+    op->on_file = NULL;
+    op->on_match = NULL;
+    if (op->is_busy)
+        (void) shutdown(op->fd, SHUT_RDWR); /* fails only if it is over already */
+    else
+        finish(op, &no_result, r, &err);
+}
+
+int csn_local_file(csn_box *base, const csn_file_call *call, csn_op *verb_op, csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
     int r = csn_local_box_need(box, "use files", err);
@@ -435,7 +456,7 @@ int csn_local_file(csn_box *base, const csn_file_call *call, csn_call_done_fn *d
         return csn_fail(err, CSN_E_NO_MEMORY, "'%.180s'", call->path);
     *op = (file_op){ .box = box,
                      .fd = -1,
-                     .opened = { .fd = -1 },
+                     .opened = no_result,
                      .verb = call->verb,
                      .max_results = call->max_results,
                      .port = call->flags,
@@ -443,9 +464,7 @@ int csn_local_file(csn_box *base, const csn_file_call *call, csn_call_done_fn *d
                      .on_file = call->on_file,
                      .on_match = call->on_match,
                      .fn_user = call->user,
-                     .owner = call->owner,
-                     .done = done,
-                     .user = user };
+                     .verb_op = verb_op };
     csn_box_ref(base);
     csn_list_append(&csn_local_of(base)->files, &op->link);
     r = start_op(op, call);
@@ -453,29 +472,18 @@ int csn_local_file(csn_box *base, const csn_file_call *call, csn_call_done_fn *d
         free_op(op);
         return csn_fail_sys(err, r, "'%.180s'", call->path);
     }
+    verb_op->give_up = give_up;
+    verb_op->request = op;
     return CSN_OK;
-}
-
-/* The worker hears that nobody listens, and we that it hung up: `done` comes from the loop, as ever. */
-void csn_local_file_cancel(csn_box *base, const void *owner)
-{
-    csn_list_foreach (node, &csn_local_of(base)->files) {
-        file_op *op = csn_list_entry(node, file_op, link);
-        if (op->owner != owner || &op->box->base != base)
-            continue;
-        op->is_cancelled = true;
-        (void) shutdown(op->fd, SHUT_RDWR); /* fails only if it is over already */
-    }
 }
 
 void csn_local_file_cancel_all(csn_local *local)
 {
-    csn_file_result none = { .fd = -1 };
     csn_error err = { 0 };
     csn_list *node;
 
     while ((node = csn_list_pop(&local->files))) {
         int r = csn_fail(&err, CSN_E_CANCELLED, "the engine was closed");
-        finish(csn_list_entry(node, file_op, link), &none, r, &err);
+        finish(csn_list_entry(node, file_op, link), &no_result, r, &err);
     }
 }

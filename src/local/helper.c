@@ -102,16 +102,16 @@ int csn_plan_ask(csn_conn *conn, const csn_plan *plan, const int *fds, size_t n_
 }
 
 /* A helper at work. */
-typedef struct helper {
+struct csn_helper {
     csn_list link; /* in csn_local.helpers */
     csn_request req;
     csn_keeper keeper;
     csn_conn conn;
     csn_done_fn done;
     void *user;
-} helper;
+};
 
-static void free_helper(helper *h)
+static void free_helper(csn_helper *h)
 {
     csn_list_remove(&h->link);
     csn_conn_close(&h->conn);
@@ -120,7 +120,7 @@ static void free_helper(helper *h)
     free(h);
 }
 
-static void finish(helper *h, int result, const csn_error *err)
+static void finish(csn_helper *h, int result, const csn_error *err)
 {
     csn_done_fn done = h->done;
     void *user = h->user;
@@ -131,7 +131,7 @@ static void finish(helper *h, int result, const csn_error *err)
 
 static bool on_answer(csn_request *req, csn_msg *msg)
 {
-    helper *h = csn_container_of(req, helper, req);
+    csn_helper *h = csn_container_of(req, csn_helper, req);
     csn_error err = { 0 };
 
     finish(h, csn_msg_result(msg, CSN_FRAME_READY, &err), &err);
@@ -140,16 +140,16 @@ static bool on_answer(csn_request *req, csn_msg *msg)
 
 static void on_lost(csn_conn *conn)
 {
-    helper *h = csn_container_of(conn, helper, conn);
+    csn_helper *h = csn_container_of(conn, csn_helper, conn);
 
     csn_list_remove(&h->req.link);
     (void) on_answer(&h->req, NULL); /* frees the helper, and the connection with it */
 }
 
 static int start(csn_local *local, const csn_plan *plan, const int *fds, size_t n_fds,
-                 csn_done_fn done, void *user, helper **ret_helper, csn_error *err)
+                 csn_done_fn done, void *user, csn_helper **ret_helper, csn_error *err)
 {
-    helper *h = csn_calloc(1, sizeof(*h));
+    csn_helper *h = csn_calloc(1, sizeof(*h));
     int r;
 
     if (!h)
@@ -179,26 +179,33 @@ static int start(csn_local *local, const csn_plan *plan, const int *fds, size_t 
     return CSN_OK;
 }
 
+void csn_helper_cancel(csn_helper *helper)
+{
+    csn_error err = { 0 };
+    int r = csn_fail(&err, CSN_E_CANCELLED, "cancelled");
+
+    csn_list_remove(&helper->req.link);
+    finish(helper, r, &err);
+}
+
 void csn_helper_cancel_all(csn_local *local)
 {
     csn_list *node;
 
-    while ((node = csn_list_pop(&local->helpers))) {
-        csn_error err = { 0 };
-        int r = csn_fail(&err, CSN_E_CANCELLED, "the engine was closed");
-        finish(csn_list_entry(node, helper, link), r, &err);
-    }
+    while ((node = csn_list_pop(&local->helpers)))
+        csn_helper_cancel(csn_list_entry(node, csn_helper, link));
 }
 
-int csn_helper_copy_start(csn_local *local, const csn_wish *wish, const char *layer, int source_fd,
-                          int userns_fd, csn_done_fn done, void *user, csn_error *err)
+int csn_helper_copy(csn_local *local, const csn_wish *wish, const char *layer, int source_fd,
+                    int userns_fd, csn_done_fn done, void *user, csn_helper **ret_helper,
+                    csn_error *err)
 {
     int fds[2] = { source_fd, userns_fd };
     csn_plan plan;
 
     csn_plan_of(local, wish, CSN_PLAN_COPY, &plan);
     plan.target = layer;
-    return start(local, &plan, fds, userns_fd >= 0 ? 2 : 1, done, user, NULL, err);
+    return start(local, &plan, fds, userns_fd >= 0 ? 2 : 1, done, user, ret_helper, err);
 }
 
 typedef struct removal {
@@ -232,7 +239,7 @@ int csn_helper_remove_tree(csn_local *local, const char *target, csn_error *err)
     csn_loop *outer = local->base.loop;
     int64_t deadline = csn_deadline_in_ms(REMOVE_WAIT_MS);
     csn_wish wish = { .id_index = -1 };
-    helper *h = NULL;
+    csn_helper *h = NULL;
     removal rm = { 0 };
     csn_plan plan;
     int r = csn_loop_new(&loop);
@@ -259,9 +266,4 @@ int csn_helper_remove_tree(csn_local *local, const char *target, csn_error *err)
         r = rm.result;
     }
     return r < 0 ? r : CSN_OK;
-}
-
-int csn_local_remove_tree(csn_backend *backend, const char *path, csn_error *err)
-{
-    return csn_helper_remove_tree(csn_container_of(backend, csn_local, base), path, err);
 }

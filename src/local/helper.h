@@ -11,9 +11,14 @@ int csn_helper_remove(csn_local *local, const char *id, csn_error *err);
 /* The same for any tree below the state directory. */
 int csn_helper_remove_tree(csn_local *local, const char *target, csn_error *err);
 
-/* Copies the upper layers in `source_fd` to layers/<layer>; `userns_fd` may be -1. */
-int csn_helper_copy_start(csn_local *local, const csn_wish *wish, const char *layer, int source_fd,
-                          int userns_fd, csn_done_fn done, void *user, csn_error *err);
+typedef struct csn_helper csn_helper; /* one at work: until `done` */
+
+/* Copies the upper layers in `source_fd` to layers/<layer>; `userns_fd` may be -1. `done` runs later. */
+int csn_helper_copy(csn_local *local, const csn_wish *wish, const char *layer, int source_fd,
+                    int userns_fd, csn_done_fn done, void *user, csn_helper **ret_helper,
+                    csn_error *err);
+/* Ends it: `done` runs now, with CSN_E_CANCELLED. */
+void csn_helper_cancel(csn_helper *helper);
 
 /* Before the engine's loop goes. */
 void csn_helper_cancel_all(csn_local *local);

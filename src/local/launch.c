@@ -24,8 +24,8 @@ typedef struct launch {
     bool is_new;
     csn_timer timer;
     csn_box_done_fn *done_box; /* of a create */
-    csn_done_fn done;          /* of a start */
     void *user;
+    csn_op *op; /* of a start */
 } launch;
 
 static void let_go_of_dir(csn_local_box *box)
@@ -60,7 +60,7 @@ static void finish_launch(launch *l, int result, const csn_error *err)
     if (done.is_new) {
         done.done_box(result < 0 ? NULL : csn_box_ref(&box->base), result, err, done.user);
     } else {
-        done.done(result, err, done.user);
+        csn_op_end(done.op, result, err);
     }
     csn_box_unref(&box->base);
 }
@@ -271,59 +271,19 @@ csn_local_box *csn_local_launch_box(csn_local *local, csn_wish *wish, csn_box_do
     return box;
 }
 
-int csn_local_launch(csn_local *local, csn_wish *wish, csn_box_done_fn *done, void *user,
-                     csn_error *err)
-{
-    csn_error own = { 0 };
-
-    if (csn_local_launch_box(local, wish, done, user, &own))
-        return CSN_OK;
-    if (err)
-        *err = own;
-    return own.code;
-}
-
-/* A sandbox that stands, or will, on its way to whoever asked. */
-typedef struct handed {
-    csn_local_box *box; /* counted */
-    csn_box_done_fn *done;
-    void *user;
-} handed;
-
-static void on_handed(int result, const csn_error *err, void *user)
-{
-    handed *h = user;
-
-    (void) err;
-    h->done(&h->box->base, result, NULL, h->user);
-    free(h);
-}
-
 /* Takes a reference of the box. */
-static int hand_out(csn_local *local, csn_local_box *box, csn_box_done_fn *done, void *user,
-                    csn_error *err)
+static int hand_out(csn_local_box *box, csn_op *op, csn_error *err)
 {
-    handed *h = csn_calloc(1, sizeof(*h));
-    int r = CSN_E_NO_MEMORY;
+    int r = csn_op_end_box_later(op, &box->base, err);
 
-    if (h) {
-        *h = (handed){ .box = box, .done = done, .user = user };
-        r = csn_local_later(local, on_handed, h, CSN_OK, err);
-    } else {
-        csn_fail(err, r, "create a sandbox");
-    }
-    if (r < 0) {
-        free(h);
+    if (r < 0)
         csn_box_unref(&box->base);
-        return r;
-    }
-    return CSN_OK;
+    return r;
 }
 
-static int hand_out_ready(csn_local *local, csn_local_box *box, csn_box_done_fn *done, void *user,
-                          csn_error *err)
+static int hand_out_ready(csn_local *local, csn_local_box *box, csn_op *op, csn_error *err)
 {
-    int r = hand_out(local, box, done, user, err); /* if not, the lease ends it with the engine */
+    int r = hand_out(box, op, err); /* if not, the lease ends it with the engine */
 
     if (r < 0)
         return r;
@@ -342,8 +302,7 @@ static void on_built(csn_box *box, int result, const csn_error *err, void *user)
         csn_box_unref(box);
 }
 
-static int launch_early(csn_local *local, csn_wish *wish, csn_box_done_fn *done, void *user,
-                        csn_error *err)
+static int launch_early(csn_local *local, csn_wish *wish, csn_op *op, csn_error *err)
 {
     csn_error own = { 0 };
     csn_local_box *box = csn_local_launch_box(local, wish, on_built, NULL, &own);
@@ -356,7 +315,7 @@ static int launch_early(csn_local *local, csn_wish *wish, csn_box_done_fn *done,
     }
     box->is_early = true;
     csn_box_ref(&box->base);
-    r = hand_out(local, box, done, user, err);
+    r = hand_out(box, op, err);
     if (r < 0) {
         box->is_deleting = true;
         csn_local_box_lost(box);
@@ -364,8 +323,31 @@ static int launch_early(csn_local *local, csn_wish *wish, csn_box_done_fn *done,
     return r;
 }
 
-int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
-                     csn_error *err)
+/* Its keeper is hung up on: on_ready() hears of that, and undoes what was made. */
+static void give_up_launch(csn_op *op)
+{
+    csn_local_box *box = op->request;
+
+    box->is_deleting = true;
+    csn_local_box_lost(box);
+}
+
+int csn_local_launch(csn_local *local, csn_wish *wish, csn_op *op, csn_error *err)
+{
+    csn_error own = { 0 };
+    csn_local_box *box = csn_local_launch_box(local, wish, csn_op_end_box, op, &own);
+
+    if (!box) {
+        if (err)
+            *err = own;
+        return own.code;
+    }
+    op->give_up = give_up_launch;
+    op->request = box;
+    return CSN_OK;
+}
+
+int csn_local_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err)
 {
     csn_local *local = csn_container_of(backend, csn_local, base);
     csn_auto(fd) int hold = -1;
@@ -379,11 +361,11 @@ int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done
     csn_standby_note(local, wish);
     ready = csn_standby_take(local, wish);
     if (ready)
-        return hand_out_ready(local, ready, done, user, err);
-    if (csn_standby_join(local, wish, done, user))
+        return hand_out_ready(local, ready, op, err);
+    if (csn_standby_join(local, wish, op))
         return CSN_OK;
-    return wish->is_eager ? launch_early(local, wish, done, user, err)
-                          : csn_local_launch(local, wish, done, user, err);
+    return wish->is_eager ? launch_early(local, wish, op, err)
+                          : csn_local_launch(local, wish, op, err);
 }
 
 static int lock_stopped(csn_local_box *box, csn_error *err)
@@ -399,17 +381,22 @@ static int lock_stopped(csn_local_box *box, csn_error *err)
     return CSN_OK;
 }
 
-int csn_local_start(csn_box *base, csn_done_fn done, void *user, csn_error *err)
+/* A start that is given up leaves the sandbox stopped. */
+static void give_up_start(csn_op *op)
+{
+    csn_local_box_lost(op->request);
+}
+
+int csn_local_start(csn_box *base, csn_op *op, csn_error *err)
 {
     csn_local_box *box = csn_local_box_of(base);
-    csn_local *local = csn_local_of(base);
     launch *l;
     int r = csn_local_box_refresh(base, err);
 
     if (r < 0)
         return r;
     if (base->state == CSN_STATE_STARTED)
-        return csn_local_later(local, done, user, CSN_OK, err);
+        return csn_op_end_later(op, err);
     if (base->state != CSN_STATE_STOPPED || box->is_busy)
         return csn_fail(err, CSN_E_STATE, "start sandbox '%s': it is %s", base->wish.id,
                         csn_state_name(base->state));
@@ -417,14 +404,14 @@ int csn_local_start(csn_box *base, csn_done_fn done, void *user, csn_error *err)
         return r;
     if (csn_box_has_keeper(box->dir_fd)) { /* somebody was faster */
         let_go_of_dir(box);
-        return csn_local_later(local, done, user, CSN_OK, err);
+        return csn_op_end_later(op, err);
     }
     l = csn_calloc(1, sizeof(*l));
     if (!l) {
         let_go_of_dir(box);
         return csn_fail(err, CSN_E_NO_MEMORY, "start sandbox '%s'", base->wish.id);
     }
-    *l = (launch){ .box = box, .done = done, .user = user };
+    *l = (launch){ .box = box, .op = op };
     csn_box_ref(base);
     r = hand_over(l, err);
     if (r < 0) {
@@ -433,6 +420,8 @@ int csn_local_start(csn_box *base, csn_done_fn done, void *user, csn_error *err)
         csn_box_unref(base);
         return csn_fail_in(err, r, "start sandbox '%s'", base->wish.id);
     }
+    op->give_up = give_up_start;
+    op->request = box;
     return CSN_OK;
 }
 

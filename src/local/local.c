@@ -17,6 +17,7 @@
 #include "kern/overlay.h"
 #include "kern/way.h"
 #include "local/helper.h"
+#include "local/open.h"
 
 enum { CLOSE_WAIT_MS = 10 * 1000 };
 
@@ -30,12 +31,24 @@ static const char *place(csn_backend *backend)
     return local_of(backend)->state_dir;
 }
 
-static int gc(csn_backend *backend, uint32_t *ret_n_removed, csn_error *err)
+static int cannot(const csn_box *box, const char *what, csn_error *err)
 {
-    return csn_local_sweep(local_of(backend), true, ret_n_removed, err);
+    (void) box;
+    return csn_fail(err, CSN_E_UNSUPPORTED, "this machine's backend can't %s", what);
 }
 
-static int find(csn_backend *backend, const char *key, csn_box **ret_box, csn_error *err)
+static int gc(csn_backend *backend, csn_op *op, csn_error *err)
+{
+    uint32_t n_removed = 0;
+    int r = csn_local_sweep(local_of(backend), true, &n_removed, err);
+
+    if (r < 0)
+        return r;
+    op->value.n = n_removed;
+    return csn_op_end_later(op, err);
+}
+
+static int find(csn_backend *backend, const char *key, csn_op *op, csn_error *err)
 {
     csn_local *local = local_of(backend);
     csn_local_box *box;
@@ -46,14 +59,16 @@ static int find(csn_backend *backend, const char *key, csn_box **ret_box, csn_er
         return r;
     box = csn_local_box_known(local, id);
     if (box) {
-        *ret_box = csn_box_ref(&box->base);
-        return CSN_OK;
+        csn_box_ref(&box->base);
+    } else {
+        r = csn_local_box_load(local, id, &box, err);
+        if (r < 0)
+            return csn_fail_in(err, r, "open sandbox '%.64s'", key);
     }
-    r = csn_local_box_load(local, id, &box, err);
+    r = csn_op_end_box_later(op, &box->base, err);
     if (r < 0)
-        return csn_fail_in(err, r, "open sandbox '%.64s'", key);
-    *ret_box = &box->base;
-    return CSN_OK;
+        csn_box_unref(&box->base);
+    return r;
 }
 
 /* What a box is, without disturbing its keeper. Gone in the meantime, or a left-over: not shown. */
@@ -117,14 +132,15 @@ static int list_place(csn_local *local, int boxes_fd, csn_sandbox_list_fn fn, vo
     return 0;
 }
 
-static int list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_error *err)
+static int list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_op *op,
+                csn_error *err)
 {
     csn_local *local = local_of(backend);
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < CSN_PLACES; i++)
         r = list_place(local, local->places[i].boxes_fd, fn, user);
-    return r < 0 ? csn_fail_sys(err, r, "list the sandboxes") : CSN_OK;
+    return r < 0 ? csn_fail_sys(err, r, "list the sandboxes") : csn_op_end_later(op, err);
 }
 
 /* --- closing ------------------------------------------------------------------------------------------------------ */
@@ -183,10 +199,9 @@ csn_backend *csn_local_free(csn_backend *backend)
     csn_standby_done(local);
     csn_local_file_cancel_all(local);
     csn_helper_cancel_all(local);
-    csn_local_later_all(local); /* who is told now may still do something about it */
     close_boxes(local);
     csn_helper_cancel_all(local); /* whose keepers lent their files just before the end */
-    csn_local_later_all(local);
+    csn_images_cancel_all(&local->images);
     csn_timer_cancel(&local->stock_timer);
     while (local->n_spares > 0)
         csn_close(&local->spares[--local->n_spares].fd), /* all first, then wait for each */
@@ -209,29 +224,85 @@ csn_backend *csn_local_free(csn_backend *backend)
     return NULL;
 }
 
-static int refuse_borrow(csn_backend *backend, csn_wish *wish, int fd, csn_box **ret_box,
-                         csn_error *err)
+/* ---- images and volumes ---- */
+
+static int image_import(csn_backend *backend, const char *name, const char *path, csn_op *op,
+                        csn_error *err)
 {
-    (void) backend;
-    (void) fd;
-    (void) ret_box;
-    return csn_fail(err, CSN_E_INVALID, "borrow sandbox '%s': open a guest engine for that",
-                    wish->id);
+    return csn_images_import(&local_of(backend)->images, name, path, op, err);
+}
+
+static int image_build_debian(csn_backend *backend, const char *name, const char *const *packages,
+                              csn_op *op, csn_error *err)
+{
+    return csn_images_build_debian(&local_of(backend)->images, name, packages, op, err);
+}
+
+static int image_list(csn_backend *backend, csn_image_fn fn, void *user, csn_op *op, csn_error *err)
+{
+    int r = csn_images_list(local_of(backend)->state_fd, fn, user, err);
+
+    return r < 0 ? r : csn_op_end_later(op, err);
+}
+
+static int image_inspect(csn_backend *backend, const char *name, csn_image_fn fn, void *user,
+                         csn_op *op, csn_error *err)
+{
+    int r = csn_images_inspect(local_of(backend)->state_fd, name, fn, user, err);
+
+    return r < 0 ? r : csn_op_end_later(op, err);
+}
+
+static int image_remove(csn_backend *backend, const char *name, csn_op *op, csn_error *err)
+{
+    int r = csn_images_remove(&local_of(backend)->images, name, err);
+
+    return r < 0 ? r : csn_op_end_later(op, err);
+}
+
+static int volume_create(csn_backend *backend, const char *name, csn_op *op, csn_error *err)
+{
+    int r = csn_volumes_create(local_of(backend)->state_fd, name, err);
+
+    return r < 0 ? r : csn_op_end_later(op, err);
+}
+
+static int volume_list(csn_backend *backend, csn_volume_fn fn, void *user, csn_op *op,
+                       csn_error *err)
+{
+    int r = csn_volumes_list(local_of(backend)->state_fd, fn, user, err);
+
+    return r < 0 ? r : csn_op_end_later(op, err);
+}
+
+static int volume_inspect(csn_backend *backend, const char *name, csn_volume_fn fn, void *user,
+                          csn_op *op, csn_error *err)
+{
+    int r = csn_volumes_inspect(local_of(backend)->state_fd, name, fn, user, err);
+
+    return r < 0 ? r : csn_op_end_later(op, err);
+}
+
+static int volume_remove(csn_backend *backend, const char *name, csn_op *op, csn_error *err)
+{
+    int r = csn_volumes_remove(&local_of(backend)->images, name, err);
+
+    return r < 0 ? r : csn_op_end_later(op, err);
 }
 
 static const csn_backend_ops ops = {
     .name = "local",
     .free = csn_local_free,
     .place = place,
+    .cannot = cannot,
     .gc = gc,
     .create = csn_local_create,
     .fork = csn_local_fork,
     .find = find,
     .list = list,
     .lend = csn_local_box_lend,
-    .borrow = refuse_borrow,
     .box_free = csn_local_box_free,
-    .refresh = csn_local_box_refresh,
+    .refresh = csn_local_refresh,
     .set_labels = csn_local_set_labels,
     .set_timers = csn_local_set_timers,
     .resize = csn_local_resize,
@@ -255,8 +326,21 @@ static const csn_backend_ops ops = {
     .file = csn_local_file,
     .put = csn_content_put,
     .get = csn_content_get,
-    .file_cancel = csn_local_file_cancel,
+    .image_import = image_import,
+    .image_build_debian = image_build_debian,
+    .image_list = image_list,
+    .image_inspect = image_inspect,
+    .image_remove = image_remove,
+    .volume_create = volume_create,
+    .volume_list = volume_list,
+    .volume_inspect = volume_inspect,
+    .volume_remove = volume_remove,
 };
+
+static int remove_tree(const char *path, void *user, csn_error *err)
+{
+    return csn_helper_remove_tree(user, path, err);
+}
 
 /* The keeper of the one create comes first: it makes its namespaces while we look after the state directory. */
 static int open_all(csn_local *local, const csn_engine_options *o, csn_error *err)
@@ -269,6 +353,8 @@ static int open_all(csn_local *local, const csn_engine_options *o, csn_error *er
         r = csn_state_open(local, o->state_dir, err);
     if (r < 0)
         return r;
+    csn_images_init(&local->images, local->state_fd, local->libexec, local->base.loop, remove_tree,
+                    local);
     (void) csn_local_sweep(local, false, NULL, NULL); /* what can't go now is told by gc */
     if (o->n_spare > 0)
         csn_keeper_stock(local);
@@ -291,7 +377,6 @@ int csn_local_new(csn_loop *loop, const csn_backend_ops *its_ops, csn_local **re
     csn_list_init(&local->boxes);
     csn_list_init(&local->helpers);
     csn_list_init(&local->files);
-    csn_list_init(&local->laters);
     csn_list_init(&local->orphans);
     local->frame_buffer = csn_malloc(CSN_FRAME_MAX);
     if (!local->frame_buffer) {
@@ -319,14 +404,4 @@ int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend *
     }
     *ret_backend = &local->base;
     return CSN_OK;
-}
-
-int csn_local_state_fd(csn_backend *backend)
-{
-    return local_of(backend)->state_fd;
-}
-
-const char *csn_local_libexec(csn_backend *backend)
-{
-    return local_of(backend)->libexec;
 }

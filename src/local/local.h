@@ -24,6 +24,7 @@
 
 #include "base/list.h"
 #include "core/backend.h"
+#include "image/images.h"
 #include "local/conn.h"
 
 enum { CSN_SPARES_MAX = 16, CSN_RANGES = 16384 };
@@ -40,10 +41,12 @@ typedef struct csn_place {
 
 enum { CSN_PLACE_DISK, CSN_PLACE_RUN, CSN_PLACES };
 
+/* What a launch ends with. `box`: one reference, NULL on failure. csn_op_end_box() is one. */
+typedef void csn_box_done_fn(csn_box *box, int result, const csn_error *err, void *user);
+
 typedef struct csn_standby_waiter {
     csn_wish wish;
-    csn_box_done_fn *done; /* NULL: nobody waits */
-    void *user;
+    csn_op *op; /* NULL: nobody waits */
 } csn_standby_waiter;
 
 typedef struct csn_standby {
@@ -71,6 +74,7 @@ typedef struct csn_local {
     unsigned n_spares;
     csn_timer stock_timer;
     csn_standby standby;
+    csn_images images;
     csn_list orphans; /* orphan.c */
     csn_timer orphan_timer;
     int orphan_wait_ms;
@@ -78,7 +82,6 @@ typedef struct csn_local {
     csn_list boxes;     /* csn_local_box.link: every box this engine knows */
     csn_list helpers;   /* copies under way */
     csn_list files;     /* file verbs under way */
-    csn_list laters;    /* completions that wait for the next turn of the loop */
     char *frame_buffer; /* CSN_FRAME_MAX bytes; NULL while a frame is being handled */
 } csn_local;
 
@@ -195,57 +198,55 @@ int csn_local_box_refresh(csn_box *box, csn_error *err);
 void csn_local_box_settle(csn_local_box *box);
 /* CSN_OK when started, else CSN_E_STATE. */
 int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err);
-/* Calls done(result) from the loop, soon. */
-int csn_local_later(csn_local *local, csn_done_fn done, void *user, int result, csn_error *err);
-void csn_local_later_all(csn_local *local); /* now, since the loop goes away */
+/* The same as verbs of the table. */
+int csn_local_refresh(csn_box *box, csn_op *op, csn_error *err);
 
 /* standby.c: one more sandbox of the shape that is asked for again and again */
 void csn_standby_note(csn_local *local, const csn_wish *wish); /* a create of this shape */
 csn_local_box *csn_standby_take(csn_local *local, csn_wish *wish); /* counted; NULL: none that fits */
 /* The one that is being built will be this create's: `wish` is taken. */
-bool csn_standby_join(csn_local *local, csn_wish *wish, csn_box_done_fn *done, void *user);
+bool csn_standby_join(csn_local *local, csn_wish *wish, csn_op *op);
+void csn_standby_note_age(csn_local_box *box); /* its keeper told how old it is */
 bool csn_standby_build(csn_local *local); /* false: there is none and won't be */
 void csn_standby_done(csn_local *local);
 
-/* launch.c */
-int csn_local_launch(csn_local *local, csn_wish *wish, csn_box_done_fn *done, void *user,
-                     csn_error *err); /* `wish` is taken */
-/* The same, for who wants to look at it meanwhile: borrowed until done. NULL: failed. */
+/* launch.c. `wish` is taken on success */
+int csn_local_launch(csn_local *local, csn_wish *wish, csn_op *op, csn_error *err);
+/* The same for this backend's own ends. It may be looked at meanwhile: borrowed until done. NULL: failed. */
 csn_local_box *csn_local_launch_box(csn_local *local, csn_wish *wish, csn_box_done_fn *done,
                                     void *user, csn_error *err);
-int csn_local_create(csn_backend *backend, csn_wish *wish, csn_box_done_fn *done, void *user,
-                     csn_error *err);
-int csn_local_start(csn_box *box, csn_done_fn done, void *user, csn_error *err);
+int csn_local_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err);
+int csn_local_start(csn_box *box, csn_op *op, csn_error *err);
 /* The box's keeper is gone: reap it, find the new state, end requests and commands. */
 void csn_local_box_lost(csn_local_box *box);
 /* Only the connection ends; the keeper goes on. */
 void csn_local_box_leave(csn_local_box *box);
 
 /* end.c */
-int csn_local_stop(csn_box *box, int grace_ms, csn_done_fn done, void *user, csn_error *err);
-int csn_local_delete(csn_box *box, csn_done_fn done, void *user, csn_error *err);
-int csn_local_stat(csn_box *box, csn_stat_done_fn *done, void *user, csn_error *err);
-int csn_local_set_labels(csn_box *box, const char *const *labels, csn_error *err);
+int csn_local_stop(csn_box *box, int grace_ms, csn_op *op, csn_error *err);
+int csn_local_delete(csn_box *box, csn_op *op, csn_error *err);
+int csn_local_stat(csn_box *box, csn_op *op, csn_error *err); /* op may be NULL */
+int csn_local_ask_age(csn_local_box *box, csn_error *err);    /* ends in csn_standby_note_age() */
+int csn_local_set_labels(csn_box *box, const char *const *labels, csn_op *op, csn_error *err);
 int csn_local_resize(csn_box *box, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
-                     csn_done_fn done, void *user, csn_error *err);
-int csn_local_set_timers(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_done_fn done,
-                         void *user, csn_error *err);
+                     csn_op *op, csn_error *err);
+int csn_local_set_timers(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_op *op,
+                         csn_error *err);
 
 /* copy.c */
-int csn_local_snapshot(csn_box *box, const char *image, csn_done_fn done, void *user,
-                       csn_error *err);
-int csn_local_fork(csn_box *box, csn_wish *wish, csn_box_done_fn *done, void *user, csn_error *err);
+int csn_local_snapshot(csn_box *box, const char *image, csn_op *op, csn_error *err);
+int csn_local_fork(csn_box *box, csn_wish *own, csn_op *op, csn_error *err);
 
 /* exec.c, execlog.c */
 int csn_local_exec_start(csn_box *box, const csn_exec_spec *spec, const csn_exec_events *events,
                          void *user, csn_exec **ret_exec, csn_error *err);
 int csn_local_attach(csn_box *box, uint32_t id, const csn_exec_events *events, void *user,
                      csn_exec **ret_exec, csn_error *err);
-int csn_local_list_execs(csn_box *box, csn_process_list_fn fn, void *fn_user, csn_done_fn done,
-                         void *user, csn_error *err);
+int csn_local_list_execs(csn_box *box, csn_process_list_fn fn, void *user, csn_op *op,
+                         csn_error *err);
 csn_exec *csn_local_exec_free(csn_exec *exec);
 int csn_local_exec_signal(csn_exec *exec, int signal, bool whole_tree, csn_ending ending,
-                          csn_done_fn done, void *user, csn_error *err);
+                          csn_op *op, csn_error *err);
 int csn_local_exec_write(csn_exec *exec, const void *data, size_t len, size_t *ret_n,
                          csn_error *err);
 int csn_local_exec_close_stdin(csn_exec *exec, csn_error *err);
@@ -254,16 +255,13 @@ int csn_local_exec_resize(csn_exec *exec, uint16_t rows, uint16_t cols, csn_erro
 int csn_local_exec_channel(csn_exec *exec, int which);
 int csn_local_exec_read_log(csn_exec *exec, int64_t offset, void *data, size_t size,
                             csn_log_piece *ret_piece, csn_error *err);
-int csn_local_exec_wait(csn_exec *exec, int64_t offset, csn_done_fn done, void *user,
-                        csn_error *err);
+int csn_local_exec_wait(csn_exec *exec, int64_t offset, csn_op *op, csn_error *err);
 /* From the connection: an EXITED frame; and the end of the connection. */
 void csn_local_exec_exited(csn_local_box *box, const csn_process_state *state);
 void csn_local_exec_lost(csn_local_box *box);
 
 /* file.c */
-void csn_local_file_cancel(csn_box *box, const void *owner);
-int csn_local_file(csn_box *box, const csn_file_call *call, csn_call_done_fn *done, void *user,
-                   csn_error *err);
+int csn_local_file(csn_box *box, const csn_file_call *call, csn_op *op, csn_error *err);
 void csn_local_file_cancel_all(csn_local *local);
 
 #endif

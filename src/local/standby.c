@@ -54,20 +54,15 @@ static void forget(csn_standby *s)
 }
 
 /* The one that is ready is of another shape now: it goes, nobody waits for it. */
-static void on_gone(int result, const csn_error *err, void *user)
-{
-    (void) result; /* what is left is swept */
-    (void) err;
-    csn_box_unref(user);
-}
-
 static void discard(csn_standby *s)
 {
     csn_local_box *box = s->box;
 
     s->box = NULL;
-    if (box && csn_local_delete(&box->base, on_gone, &box->base, NULL) < 0)
-        csn_box_unref(&box->base);
+    if (!box)
+        return;
+    (void) csn_local_delete(&box->base, NULL, NULL); /* what is left is swept */
+    csn_box_unref(&box->base);
 }
 
 void csn_standby_note(csn_local *local, const csn_wish *wish)
@@ -101,15 +96,9 @@ static void dress(csn_local_box *box, csn_wish *wish)
 }
 
 /* Its keeper counts from the day it was built; we from the day it was given away. */
-static void on_age(const csn_receipt *receipt, const csn_usage *usage, int result,
-                   const csn_error *err, void *user)
+void csn_standby_note_age(csn_local_box *box)
 {
-    csn_local_box *box = user;
-
-    (void) usage;
-    (void) err; /* gone: the first use tells */
-    if (result >= 0)
-        box->waited_us = receipt->wall_us - (csn_now_ns() - box->given_ns) / 1000;
+    box->waited_us += box->base.facts.wall_us - (csn_now_ns() - box->given_ns) / 1000;
 }
 
 /* Whose it is, is written down. */
@@ -124,8 +113,7 @@ static int give(csn_local_box *box, csn_wish *wish, csn_error *err)
     csn_box_unlock(box->dir_fd);
     box->given_ns = csn_now_ns();
     if (r >= 0)
-        r = csn_local_stat(&box->base, on_age, box,
-                           err); /* answered before anything that is asked of it later */
+        r = csn_local_ask_age(box, err); /* answered before anything that is asked of it later */
     return r;
 }
 
@@ -137,17 +125,18 @@ static void serve_waiter(csn_local *local, csn_local_box *box)
     int r;
 
     local->standby.waiter = (csn_standby_waiter){ .wish = { .id_index = -1 } };
+    w.op->give_up = NULL;
     if (box && give(box, &w.wish, &err) >= 0) {
         csn_wish_done(&w.wish);
-        w.done(&box->base, CSN_OK, NULL, w.user);
+        csn_op_end_box(&box->base, CSN_OK, NULL, w.op);
         return;
     }
     if (box)
         csn_box_unref(&box->base); /* the lease ends it with the engine */
-    r = csn_local_launch(local, &w.wish, w.done, w.user, &err);
+    r = csn_local_launch(local, &w.wish, w.op, &err);
     csn_wish_done(&w.wish);
     if (r < 0)
-        w.done(NULL, r, &err, w.user);
+        csn_op_end(w.op, r, &err);
 }
 
 static void on_built(csn_box *box, int result, const csn_error *err, void *user)
@@ -160,7 +149,7 @@ static void on_built(csn_box *box, int result, const csn_error *err, void *user)
     s->ready_ns = csn_now_ns();
     if (result < 0)
         s->n_alike = 0;
-    if (s->waiter.done) {
+    if (s->waiter.op) {
         serve_waiter(local, result < 0 ? NULL : csn_local_box_of(box));
         return;
     }
@@ -220,18 +209,29 @@ csn_local_box *csn_standby_take(csn_local *local, csn_wish *wish)
     return box;
 }
 
-bool csn_standby_join(csn_local *local, csn_wish *wish, csn_box_done_fn *done, void *user)
+static void give_up_waiting(csn_op *op)
+{
+    csn_standby_waiter *w = op->request;
+
+    csn_wish_done(&w->wish);
+    *w = (csn_standby_waiter){ .wish = { .id_index = -1 } };
+    csn_op_end(op, CSN_E_CANCELLED, NULL);
+}
+
+bool csn_standby_join(csn_local *local, csn_wish *wish, csn_op *op)
 {
     csn_standby *s = &local->standby;
 
-    if (!s->building || s->waiter.done || !is_eligible(wish) ||
+    if (!s->building || s->waiter.op || !is_eligible(wish) ||
         !same_shape(&s->building->base.wish, wish))
         return false;
     s->is_hasty = true;
     (void) csn_conn_ask(&s->building->conn, &(csn_out){ .type = CSN_FRAME_STAT }, NULL,
                         NULL); /* any frame: its patience ends */
-    s->waiter = (csn_standby_waiter){ .wish = *wish, .done = done, .user = user };
+    s->waiter = (csn_standby_waiter){ .wish = *wish, .op = op };
     *wish = (csn_wish){ .id_index = -1 };
+    op->give_up = give_up_waiting;
+    op->request = &s->waiter;
     return true;
 }
 

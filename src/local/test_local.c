@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "csn_test.h"
 #include "local/local.h"
+#include "local/open.h"
 
 static csn_loop *loop;
 static csn_backend *backend;

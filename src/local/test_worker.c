@@ -11,8 +11,10 @@
 
 #include "base/fd.h"
 #include "base/time.h"
+#include "core/engine.h"
 #include "csn_test.h"
 #include "local/local.h"
+#include "local/open.h"
 
 typedef struct scene {
     csn_local *local;
@@ -22,11 +24,10 @@ typedef struct scene {
     bool is_done;
     int result, n_files, n_matches;
     csn_error err;
-    csn_file_result ret;
+    int fd; /* what came */
 } scene;
 
-static csn_loop *loop;
-static csn_backend *backend;
+static csn_engine *engine;
 static scene s;
 
 static void close_all(void *user)
@@ -35,22 +36,35 @@ static void close_all(void *user)
     if (s.box)
         csn_box_unref(&s.box->base);
     s.box = NULL;
-    if (backend)
-        backend = backend->ops->free(backend);
-    loop = csn_loop_free(loop);
+    engine = csn_engine_free(engine);
     csn_close(&s.keeper);
     csn_close(&s.worker);
-    csn_close(&s.ret.fd);
+    csn_close(&s.fd);
 }
 
-static void on_done(const csn_file_result *ret, int result, const csn_error *err, void *user)
+static void on_done(csn_op *op, const csn_error *err)
 {
-    (void) user;
     s.is_done = true;
-    s.result = result;
-    s.ret = *ret;
+    s.result = op->result;
+    s.fd = op->value.file.fd;
     if (err)
         s.err = *err;
+}
+
+static void not_called(int result, const csn_error *err, void *user)
+{
+    (void) result, (void) err, (void) user;
+    FAIL("on_done() is");
+}
+
+static csn_op *an_op(void)
+{
+    static const csn_op_kind kind = { .deliver = on_done };
+    csn_op *op = csn_op_new(engine, sizeof(*op), &kind, NULL, NULL);
+
+    CHECK(op);
+    op->done.plain = not_called;
+    return op;
 }
 
 static void on_file(const csn_file_info *info, void *user)
@@ -73,16 +87,15 @@ static void open_scene(void)
     char path[512];
     int pair[2];
 
-    s = (scene){ .keeper = -1, .worker = -1, .ret = { .fd = -1 } };
+    s = (scene){ .keeper = -1, .worker = -1, .fd = -1 };
     (void) snprintf(path, sizeof(path), "%s/caisson-keeper", dir);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
     close(fd);
     (void) snprintf(path, sizeof(path), "%s/state", dir);
-    CHECK(csn_loop_new(&loop) == 0);
     csn_engine_options o = { .size = sizeof(o), .state_dir = path, .libexec_dir = dir };
-    CHECK(csn_local_open(loop, &o, &backend, NULL) == CSN_OK);
+    CHECK(csn_engine_new(&o, csn_local_open, &engine, NULL) == CSN_OK);
     csn_test_defer(close_all, NULL);
-    s.local = csn_container_of(backend, csn_local, base);
+    s.local = csn_container_of(engine->backend, csn_local, base);
     s.box = csn_local_box_new(s.local, NULL);
     CHECK(s.box && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
     CHECK(csn_conn_open(&s.box->conn, pair[0]) == 0);
@@ -105,7 +118,7 @@ static void ask_with(uint32_t verb, uint32_t flags, uint32_t max_results)
                            .on_match = on_match };
 
     open_scene();
-    CHECK_INT(csn_local_file(&s.box->base, &call, on_done, NULL, NULL), CSN_OK);
+    CHECK_INT(csn_local_file(&s.box->base, &call, an_op(), NULL), CSN_OK);
     CHECK_INT(csn_frame_recv(s.keeper, buffer, sizeof(buffer), CSN_SAID_BY_CLIENT, 0, &msg), 1);
     CHECK_INT(msg.head.type, CSN_FRAME_SPAWN);
     s.seq = msg.head.seq;
@@ -124,7 +137,7 @@ static int answer(void)
     int64_t deadline = csn_deadline_in_ms(5000);
 
     while (!s.is_done && !csn_deadline_passed(deadline))
-        CHECK(csn_loop_run_once(loop, deadline) >= 0);
+        CHECK(csn_loop_run_once(engine->loop, deadline) >= 0);
     CHECK(s.is_done);
     return s.result;
 }
@@ -247,7 +260,7 @@ TEST(only_a_regular_file_is_let_through)
         if (cases[i].want == CSN_OK)
             say_done(0);
         CHECK_INT(answer(), cases[i].want);
-        CHECK((s.ret.fd >= 0) == (cases[i].want == CSN_OK));
+        CHECK((s.fd >= 0) == (cases[i].want == CSN_OK));
         close_all(NULL);
     }
 }
@@ -295,13 +308,13 @@ TEST(only_a_connection_to_the_port_is_let_through)
         if (cases[i].want == CSN_OK)
             say_done(0);
         CHECK_INT(answer(), cases[i].want);
-        CHECK((s.ret.fd >= 0) == (cases[i].want == CSN_OK));
+        CHECK((s.fd >= 0) == (cases[i].want == CSN_OK));
         if (cases[i].want == CSN_OK) {
             struct linger l = { 0 };
             socklen_t len = sizeof(l);
-            CHECK(fcntl(s.ret.fd, F_GETFL) & O_NONBLOCK);
-            CHECK(fcntl(s.ret.fd, F_GETFD) & FD_CLOEXEC);
-            CHECK(getsockopt(s.ret.fd, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff == 0);
+            CHECK(fcntl(s.fd, F_GETFL) & O_NONBLOCK);
+            CHECK(fcntl(s.fd, F_GETFD) & FD_CLOEXEC);
+            CHECK(getsockopt(s.fd, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff == 0);
         }
         close_all(NULL);
     }
@@ -323,7 +336,7 @@ TEST(a_descriptor_nobody_asked_for_is_refused)
     ask(CSN_FILE_STAT, 0);
     say_fd(memfd_create("file", MFD_CLOEXEC));
     CHECK_INT(answer(), CSN_E_PROTOCOL);
-    CHECK_INT(s.ret.fd, -1);
+    CHECK_INT(s.fd, -1);
 }
 
 TEST(two_descriptors_are_one_too_many)
@@ -334,7 +347,7 @@ TEST(two_descriptors_are_one_too_many)
     say_fd(fd);
     say_fd(fd);
     CHECK_INT(answer(), CSN_E_PROTOCOL);
-    CHECK_INT(s.ret.fd, -1);
+    CHECK_INT(s.fd, -1);
     close(fd);
 }
 

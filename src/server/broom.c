@@ -40,7 +40,7 @@ static void sweep(broom *b)
 {
     csn_file_request fr = { .size = sizeof(fr), .verb = CSN_FILE_DELETE, .path = b->path.data };
 
-    if (++b->n_tries > TRIES_MAX || csn_file_request_start(b->box, &fr, on_swept, b, NULL) < 0)
+    if (++b->n_tries > TRIES_MAX || !csn_file_request_async(b->box, &fr, on_swept, b, NULL))
         free_broom(b); /* the sandbox is gone, and the file with it */
 }
 

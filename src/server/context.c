@@ -66,7 +66,8 @@ static void end_run(csn_context *c, csn_ctxrun_end how, const char *why)
 /* The worker is given up; whatever is left of it is killed. */
 static void drop_worker(csn_context *c)
 {
-    c->worker_coming = csn_launch_cancel(c->worker_coming);
+    csn_op_drop(c->worker_coming);
+    c->worker_coming = NULL;
     c->worker = csn_process_free(c->worker);
     c->source = csn_source_remove(c->source);
     csn_close(&c->fd);
@@ -152,7 +153,7 @@ static void hang_up(csn_context *c)
 {
     c->source = csn_source_remove(c->source);
     if (c->worker)
-        (void) csn_process_signal_start(c->worker, SIGKILL, 1, NULL, NULL, NULL);
+        (void) csn_process_signal_async(c->worker, SIGKILL, 1, NULL, NULL, NULL);
 }
 
 /* ECONNRESET: with code it never read. */
@@ -235,8 +236,10 @@ static int start_worker(csn_context *c, csn_error *err)
                               .timeout_ms = CSN_UNLIMITED,
                               .on_exit = on_worker_exit,
                               .user_data = c };
-    r = r < 0 ? csn_fail_sys(err, r, "make the interpreter's streams")
-              : csn_launch_start(c->box, &o, on_worker, c, &c->worker_coming, err);
+    if (r < 0)
+        r = csn_fail_sys(err, r, "make the interpreter's streams");
+    else if (!(c->worker_coming = csn_process_start_async(c->box, &o, on_worker, c, err)))
+        r = err->code;
     csn_close_many(far, 3);
     return r;
 }
@@ -253,7 +256,7 @@ static void interrupt_run(csn_context *c)
 {
     csn_error err;
 
-    if (!c->worker || csn_process_signal_start(c->worker, SIGINT, 0, NULL, NULL, &err) < 0 ||
+    if (!c->worker || !csn_process_signal_async(c->worker, SIGINT, 0, NULL, NULL, &err) ||
         csn_timer_set(c->loop, &c->grace, csn_deadline_in_ms(CSN_CONTEXT_GRACE_MS), on_grace_over,
                       c) < 0)
         lose_worker(c, "the interpreter was killed");

@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/list.h"
 #include "base/loop.h"
-#include "server/launch.h"
 #include "server/tap.h"
 
 enum {
@@ -68,7 +67,7 @@ struct csn_context {
     csn_ctxrun *running;
     int64_t last_id;
     csn_process *worker;
-    csn_launch *worker_coming;
+    csn_op *worker_coming;
     int fd; /* our end of the socket; -1: none */
     csn_source *source;
     csn_buf in, out;

@@ -23,14 +23,14 @@ typedef struct words {
 } words;
 
 struct csn_git {
-    csn_req *req; /* NULL: the client left */
+    csn_req *req;
     csn_box_hold *hold;
     csn_sandbox *box; /* valid while held */
     csn_buf path;     /* of the repository, the sandbox's own; empty: none */
     words args, settings, env, secrets;
     csn_buf in, out, err;
     csn_process *process;
-    bool is_starting;
+    csn_op *starting; /* NULL: it runs, or not yet */
     int error; /* -ENOMEM: a word is missing; nothing runs then */
     csn_git_fn *fn;
 };
@@ -164,9 +164,8 @@ static void on_gone(csn_req *req, void *user)
     csn_git *g = user;
 
     (void) req;
-    g->req = NULL;
-    if (!g->is_starting)
-        free_git(g);
+    csn_op_drop(g->starting);
+    free_git(g);
 }
 
 csn_git *csn_git_new(csn_req *req, const char *path)
@@ -301,10 +300,8 @@ static void on_started(csn_process *process, int result, const csn_error *err, v
     csn_git *g = user;
 
     g->process = process;
-    g->is_starting = false;
-    if (!g->req)
-        free_git(g);
-    else if (result == CSN_E_NOT_FOUND)
+    g->starting = NULL;
+    if (result == CSN_E_NOT_FOUND)
         csn_git_answer_bad(g, 500, NULL, "git is not installed in this sandbox");
     else if (result < 0)
         csn_git_answer_bad(g, 500, NULL, err->message);
@@ -367,7 +364,8 @@ static int start(csn_git *g, const words *argv, const words *env, csn_error *err
 
     if (g->error < 0)
         return csn_fail_sys(err, g->error, "run git");
-    return csn_process_start_start(g->box, &opts, on_started, g, err);
+    g->starting = csn_process_start_async(g->box, &opts, on_started, g, err);
+    return g->starting ? CSN_OK : err->code;
 }
 
 void csn_git_run(csn_git *g, csn_git_fn *fn)
@@ -381,12 +379,10 @@ void csn_git_run(csn_git *g, csn_git_fn *fn)
     csn_buf_clear(&g->out);
     csn_buf_clear(&g->err);
     g->fn = fn;
-    g->is_starting = true;
     r = start(g, &argv, &env, &err);
     free_words(&argv);
     free_words(&env);
     if (r >= 0)
         return;
-    g->is_starting = false;
     csn_git_answer_bad(g, 500, NULL, err.message);
 }

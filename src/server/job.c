@@ -23,6 +23,7 @@ csn_job *csn_job_free(csn_job *job)
     if (!job)
         return NULL;
     csn_timer_cancel(&job->again);
+    csn_op_drop(job->starting);
     csn_process_free(job->process); /* running: killed, with its children */
     csn_envs_free(job->env);
     csn_envs_free(job->argv);
@@ -197,7 +198,7 @@ static void fail_start(csn_job *job, int result, const csn_error *err)
     if (result == CSN_E_BUSY && waits(job))
         return;
     job->retry = NULL;
-    if (retry && job->req)
+    if (retry)
         retry(job, result, err);
     else
         finish(job, result, err);
@@ -207,27 +208,21 @@ static void on_started(csn_process *process, int result, const csn_error *err, v
 {
     csn_job *job = user;
 
+    job->starting = NULL;
     job->process = process;
     if (result < 0)
         fail_start(job, result, err);
-    else if (!job->req) /* the client left meanwhile */
-        csn_job_free(job);
 }
 
 static void on_gone(csn_req *req, void *user)
 {
-    csn_job *job = user;
-
     (void) req;
-    job->req = NULL;
-    if (job->process || job->again.loop) /* else its start is under way, and it ends there */
-        csn_job_free(job);
+    csn_job_free(user);
 }
 
 void csn_job_start(csn_job *job)
 {
     csn_error err = { 0 };
-    int r;
 
     csn_req_keep(job->req, on_gone, job);
     job->o.argv = (const char *const *) job->argv;
@@ -238,9 +233,9 @@ void csn_job_start(csn_job *job)
     job->o.stdin_len = job->input.len;
     job->o.on_output = on_output;
     job->o.on_exit = on_exit_of;
-    r = csn_process_start_start(csn_req_box(job->req), &job->o, on_started, job, &err);
-    if (r < 0)
-        fail_start(job, r, &err);
+    job->starting = csn_process_start_async(csn_req_box(job->req), &job->o, on_started, job, &err);
+    if (!job->starting)
+        fail_start(job, err.code, &err);
 }
 
 /* ---- answering -------------------------------------------------------------------------------------------------- */

@@ -23,8 +23,9 @@ typedef struct csn_job csn_job;
 typedef void csn_job_fn(csn_job *job, int result, const csn_error *err);
 
 struct csn_job {
-    csn_req *req; /* NULL: the client left */
+    csn_req *req;
     csn_box_hold *hold;
+    csn_op *starting; /* NULL: it runs, or not yet */
     csn_process *process;
     csn_process_options o;
     csn_job_fn *done;

@@ -33,7 +33,8 @@ enum {
 };
 
 typedef struct passage {
-    csn_req *req; /* NULL: the client left while we were connecting */
+    csn_req *req;
+    csn_op *connecting; /* NULL: connected */
     csn_loop *loop;
     unsigned port;
     int fd; /* -1: not yet connected */
@@ -76,11 +77,9 @@ static void on_gone(csn_req *req, void *user)
 {
     passage *p = user;
 
-    p->req = NULL;
-    if (p->fd >= 0)
-        free_passage(p);
-    else
-        csn_file_cancel(csn_req_box(req), p); /* on_connected frees it */
+    (void) req;
+    csn_op_drop(p->connecting);
+    free_passage(p);
 }
 
 /* No answer came, or none that could be passed on. */
@@ -391,9 +390,8 @@ static void on_connected(int fd, int result, const csn_error *err, void *user)
     csn_req *req = p->req;
 
     p->fd = fd;
-    if (!req) {
-        free_passage(p);
-    } else if (result == CSN_OK) {
+    p->connecting = NULL;
+    if (result == CSN_OK) {
         begin(p);
     } else if (result == CSN_E_NOT_FOUND) {
         refuse(p, 502, "nothing listens there");
@@ -424,7 +422,8 @@ void csn_preview_handle(csn_req *req)
     p->in = (csn_buf) CSN_BUF_INIT_MAX(CSN_HTTP_HEAD_MAX + PIECE);
     csn_http_out_init(&p->out);
     csn_req_keep(req, on_gone, p);
-    if (csn_port_connect_start(csn_req_box(req), p->port, on_connected, p, &err) < 0) {
+    p->connecting = csn_port_connect_async(csn_req_box(req), p->port, on_connected, p, &err);
+    if (!p->connecting) {
         free_passage(p);
         csn_req_fail(req, &err);
     }

@@ -128,7 +128,7 @@ static void on_exit_of(csn_process *process, const csn_receipt *receipt, void *u
 void csn_pty_kill(csn_pty *pty)
 {
     pty->is_killed = true;
-    if (pty->process && csn_process_signal_start(pty->process, SIGKILL, 1, NULL, NULL, NULL) >= 0) {
+    if (pty->process && csn_process_signal_async(pty->process, SIGKILL, 1, NULL, NULL, NULL)) {
         csn_list_foreach (node, &pty->viewers)
             csn_list_entry(node, csn_pty_viewer, link)->is_full =
                 false; /* nobody holds up the end */
@@ -147,9 +147,10 @@ csn_pty *csn_pty_free(csn_pty *p)
     csn_list_remove(&p->link);
     tell_end(p, 137, "SIGKILL");
     csn_timer_cancel(&p->input_timer);
-    p->coming = csn_launch_cancel(p->coming);
+    csn_op_drop(p->coming);
+    p->coming = NULL;
     if (p->process) /* a terminal would outlive its handle */
-        (void) csn_process_signal_start(p->process, SIGKILL, 1, NULL, NULL, NULL);
+        (void) csn_process_signal_async(p->process, SIGKILL, 1, NULL, NULL, NULL);
     csn_process_free(p->process);
     csn_buf_free(&p->past);
     csn_buf_free(&p->input);
@@ -256,7 +257,8 @@ int csn_pty_start(csn_pty *p, csn_error *err)
 
     if (p->process || p->coming)
         return CSN_OK;
-    return csn_launch_start(p->box, &o, on_started, p, &p->coming, err);
+    p->coming = csn_process_start_async(p->box, &o, on_started, p, err);
+    return p->coming ? CSN_OK : err->code;
 }
 
 csn_pty *csn_pty_new(csn_loop *loop, csn_sandbox *box, const char *id, const char *cwd,

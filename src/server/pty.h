@@ -9,7 +9,6 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/loop.h"
-#include "server/launch.h"
 
 enum { CSN_PTY_PAST = 64 << 10, CSN_PTY_INPUT_MAX = 1 << 20, CSN_PTY_SIZE_MAX = 1000 };
 
@@ -36,7 +35,7 @@ struct csn_pty {
     bool is_lazy, is_killed;
     int64_t created_ms;
     csn_process *process;
-    csn_launch *coming;
+    csn_op *coming;
     csn_list viewers;
     csn_buf past, input;
     csn_timer input_timer;

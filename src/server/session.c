@@ -57,7 +57,8 @@ static void free_command(csn_session_command *c)
     while (csn_list_pop(&c->watches))
         ;
     csn_list_remove(&c->link);
-    c->courier_coming = csn_launch_cancel(c->courier_coming);
+    csn_op_drop(c->courier_coming);
+    c->courier_coming = NULL;
     c->courier = csn_process_free(c->courier);
     csn_tap_close(&c->out);
     csn_tap_close(&c->err);
@@ -76,7 +77,8 @@ static void finish_command(csn_session_command *c, int code)
     csn_timer_cancel(&s->again);
     (void) csn_tap_drain(&c->out); /* closed or not makes no difference here */
     (void) csn_tap_drain(&c->err);
-    c->courier_coming = csn_launch_cancel(c->courier_coming);
+    csn_op_drop(c->courier_coming);
+    c->courier_coming = NULL;
     c->courier = csn_process_free(c->courier);
     csn_feed_close(&c->in);
     if (c->out.fd < 0 && c->err.fd < 0)
@@ -241,9 +243,9 @@ static int send_courier(csn_session_command *c, csn_error *err)
     csn_process_options o = {
         .size = sizeof(o), .argv = argv, .cwd = "/", .own_fds = far, .timeout_ms = CSN_UNLIMITED
     };
-    r = csn_launch_start(s->box, &o, on_courier, c, &c->courier_coming, err);
+    c->courier_coming = csn_process_start_async(s->box, &o, on_courier, c, err);
     csn_close_many(far, 3);
-    return r;
+    return c->courier_coming ? CSN_OK : err->code;
 }
 
 static void on_again(csn_timer *timer, void *user)
@@ -304,7 +306,7 @@ static void end_everything(csn_session *s)
 {
     csn_error err;
 
-    if (s->shell && csn_process_signal_start(s->shell, SIGKILL, 1, NULL, NULL, &err) >= 0)
+    if (s->shell && csn_process_signal_async(s->shell, SIGKILL, 1, NULL, NULL, &err))
         return; /* its end comes when the last of them is gone */
     csn_session_fn *deleted = s->deleted;
     s->deleted = NULL;
@@ -451,9 +453,9 @@ static int start_shell(csn_session *s, csn_error *err)
                               .timeout_ms = CSN_UNLIMITED,
                               .on_exit = on_shell_exit,
                               .user_data = s };
-    r = csn_launch_start(s->box, &o, on_shell, s, &s->shell_coming, err);
+    s->shell_coming = csn_process_start_async(s->box, &o, on_shell, s, err);
     csn_close_many(far, 3);
-    return r;
+    return s->shell_coming ? CSN_OK : err->code;
 }
 
 /* ---- outside ---------------------------------------------------------------------------------------------------- */
@@ -593,7 +595,7 @@ void csn_session_delete(csn_session *s, csn_session_fn *deleted, void *user)
     s->deleted_user = user;
     end_waiting(s);
     if (!s->shell || csn_id_hex(s->bye, 16) < 0 ||
-        csn_process_signal_start(s->shell, SIGTERM, 1, NULL, NULL, &err) < 0 ||
+        !csn_process_signal_async(s->shell, SIGTERM, 1, NULL, NULL, &err) ||
         csn_timer_set(s->loop, &s->grace, csn_deadline_in_ms(CSN_SESSION_GRACE_MS), on_grace_over,
                       s) < 0) {
         end_everything(s);
@@ -619,7 +621,8 @@ csn_session *csn_session_free(csn_session *s)
     csn_list_remove(&s->link);
     csn_timer_cancel(&s->grace);
     csn_timer_cancel(&s->again);
-    s->shell_coming = csn_launch_cancel(s->shell_coming);
+    csn_op_drop(s->shell_coming);
+    s->shell_coming = NULL;
     s->shell = csn_process_free(s->shell);
     close_shell_streams(s);
     s->is_ended = true;

@@ -27,7 +27,6 @@
 #include "base/time.h"
 #include "server/cmdlog.h"
 #include "server/feed.h"
-#include "server/launch.h"
 #include "server/tap.h"
 
 enum {
@@ -64,7 +63,7 @@ struct csn_session_command {
     bool has_pid; /* the courier said who it is */
     char pid[12];
     csn_process *courier;
-    csn_launch *courier_coming;
+    csn_op *courier_coming;
     csn_cmdlog log;
     csn_tap out, err;
     csn_feed in;
@@ -87,7 +86,7 @@ struct csn_session {
     int64_t log_bytes;
     csn_session_command *running;
     csn_process *shell;
-    csn_launch *shell_coming;
+    csn_op *shell_coming;
     bool is_sh; /* bash is not there, sh is */
     bool is_ended;
     int exit_code;

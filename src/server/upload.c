@@ -201,7 +201,7 @@ static void on_usage(const csn_usage *usage, int result, const csn_error *err, v
 static bool ask(csn_upload *u)
 {
     if (!u->is_asking)
-        u->is_asking = csn_sandbox_usage_start(u->box, on_usage, u, NULL) >= 0;
+        u->is_asking = csn_sandbox_usage_async(u->box, on_usage, u, NULL) != NULL;
     return u->is_asking;
 }
 
@@ -247,7 +247,7 @@ static void open_inside(csn_upload *u, file *f, const char *path, int flags, uin
 {
     csn_error err = { 0 };
 
-    if (csn_file_open_start(u->box, path, flags, mode, done, u, &err) < 0)
+    if (!csn_file_open_async(u->box, path, flags, mode, done, u, &err))
         fail(u, f, &err);
     else
         u->is_waiting = true;
@@ -410,7 +410,7 @@ static void move_temp(csn_upload *u, file *f)
                             .flag = CSN_MOVE_FOLLOW };
     csn_error err = { 0 };
 
-    if (csn_file_request_start(u->box, &fr, on_moved, u, &err) < 0)
+    if (!csn_file_request_async(u->box, &fr, on_moved, u, &err))
         fail(u, f, &err);
     else
         u->is_waiting = true;

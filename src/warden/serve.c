@@ -102,27 +102,32 @@ static int create(csn_wd *wd, const csn_ask *ask, csn_error *err)
                                  .subpath = m->subpath[0] ? m->subpath : NULL,
                                  .is_read_only = (m->flags & CSN_ASK_READ_ONLY) != 0 };
     }
-    int r = csn_sandbox_create_start(wd->engine, &o, on_made, j, err);
-    if (r < 0)
-        job_free(j);
-    return r;
+    if (csn_sandbox_create_async(wd->engine, &o, on_made, j, err))
+        return CSN_OK;
+    job_free(j);
+    return err->code;
+}
+
+static int begun(const csn_op *op, const csn_error *err)
+{
+    return op ? CSN_OK : err->code;
 }
 
 static int start(job *j, const csn_ask *ask, csn_error *err)
 {
     (void) ask;
-    return csn_sandbox_start_start(j->sandbox, on_started, j, err);
+    return begun(csn_sandbox_start_async(j->sandbox, on_started, j, err), err);
 }
 
 static int stop(job *j, const csn_ask *ask, csn_error *err)
 {
-    return csn_sandbox_stop_start(j->sandbox, ask->grace_ms, on_done, j, err);
+    return begun(csn_sandbox_stop_async(j->sandbox, ask->grace_ms, on_done, j, err), err);
 }
 
 static int delete (job *j, const csn_ask *ask, csn_error *err)
 {
     (void) ask;
-    return csn_sandbox_delete_start(j->sandbox, on_done, j, err);
+    return begun(csn_sandbox_delete_async(j->sandbox, on_done, j, err), err);
 }
 
 static int fork_box(job *j, const csn_ask *ask, csn_error *err)
@@ -134,12 +139,12 @@ static int fork_box(job *j, const csn_ask *ask, csn_error *err)
     if (r < 0)
         return r;
     o.is_ephemeral = info.is_ephemeral;
-    return csn_sandbox_fork_start(j->sandbox, &o, on_made, j, err);
+    return begun(csn_sandbox_fork_async(j->sandbox, &o, on_made, j, err), err);
 }
 
 static int snapshot(job *j, const csn_ask *ask, csn_error *err)
 {
-    return csn_sandbox_snapshot_start(j->sandbox, ask->other, on_done, j, err);
+    return begun(csn_sandbox_snapshot_async(j->sandbox, ask->other, on_done, j, err), err);
 }
 
 static int lend(job *j, const csn_ask *ask, csn_error *err)
@@ -157,8 +162,9 @@ static int lend(job *j, const csn_ask *ask, csn_error *err)
 
 static int resize(job *j, const csn_ask *ask, csn_error *err)
 {
-    return csn_sandbox_resize_start(j->sandbox, ask->memory_bytes, ask->cpu_milli, ask->disk_bytes,
-                                    on_done, j, err);
+    return begun(csn_sandbox_resize_async(j->sandbox, ask->memory_bytes, ask->cpu_milli,
+                                          ask->disk_bytes, on_done, j, err),
+                 err);
 }
 
 /* Verbs on a sandbox that is there. */

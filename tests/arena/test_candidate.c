@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "contest.h"
+#include "core/engine.h"
 
 /* ---- a good run ---- */
 
@@ -373,9 +374,28 @@ TEST(pip_installs_from_a_directory_of_wheels_without_network)
               "Dependency installation failed (exit 1); network access is disabled");
 }
 
-/* ---- limits and failures that no real sandbox shows on demand: the local backend with one verb broken ---- */
+/* ---- limits and failures that no real sandbox shows on demand: an engine with one verb broken ---- */
 
-static csn_backend_ops broken;
+static csn_backend_ops broken, whole;
+
+static void mend(void *user)
+{
+    csn_engine *engine = user;
+
+    engine->backend->ops = &whole;
+}
+
+/* The engine's table, to be broken. */
+static csn_backend_ops *break_engine(void)
+{
+    if (!whole.name) {
+        whole = *the_engine()->backend->ops;
+        csn_test_defer(mend, the_engine());
+    }
+    broken = whole;
+    the_engine()->backend->ops = &broken;
+    return &broken;
+}
 
 typedef struct single {
     csn_pump pump;
@@ -405,7 +425,6 @@ static const csn_candidate_result *run_broken(csn_run_options o)
 {
     static const csn_job_watch watch = { single_log, NULL, single_done, NULL };
     csn_candidate c = { .size = sizeof(c), .id = "x", .script = a_script("x.py", WRITE_OK) };
-    csn_backend backend = { &broken, the_engine() };
     csn_entry entry;
     single s = { 0 };
     csn_job *job;
@@ -414,8 +433,8 @@ static const csn_candidate_result *run_broken(csn_run_options o)
     o.objective = "do it";
     OK(csn_run_options_fill(&o, err));
     CHECK_INT(csn_entry_prepare(&entry, &c, &o), 0);
-    csn_pump_init(&s.pump, &backend, &o);
-    job = csn_job_new(&entry.plan, &backend, &watch, &s);
+    csn_pump_init(&s.pump, the_engine(), &o);
+    job = csn_job_new(&entry.plan, the_engine(), &watch, &s);
     csn_pump_add(&s.pump, job);
     csn_job_begin(job, csn_now_ns());
     while (!s.result)
@@ -426,34 +445,38 @@ static const csn_candidate_result *run_broken(csn_run_options o)
     return s.result;
 }
 
-static int never_put(csn_box *box, const csn_upload *up, csn_done_fn done, void *user,
-                     csn_error *err)
+static void give_up(csn_op *op)
 {
-    (void) box, (void) up, (void) done, (void) user, (void) err;
+    csn_op_end(op, CSN_E_CANCELLED, NULL);
+}
+
+static int never_put(csn_box *box, const csn_put_call *call, csn_op *op, csn_error *err)
+{
+    (void) box, (void) call, (void) err;
+    op->give_up = give_up;
     return CSN_OK;
 }
 
-static int never_get(csn_box *box, const char *path, size_t max, csn_box_data *done, void *user,
-                     csn_error *err)
+static int never_get(csn_box *box, const csn_get_call *call, csn_op *op, csn_error *err)
 {
-    (void) box, (void) path, (void) max, (void) done, (void) user, (void) err;
+    (void) box, (void) call, (void) err;
+    op->give_up = give_up;
     return CSN_OK;
 }
-
-static csn_done_fn real_done;
 
 static void say_failed(int result, const csn_error *err, void *user)
 {
     csn_error wrong = { .code = CSN_E_BUSY, .message = "the keeper is gone fishing" };
 
     (void) result, (void) err;
-    real_done(CSN_E_BUSY, &wrong, user);
+    csn_op_end(user, CSN_E_BUSY, &wrong);
 }
 
-static int failing_remove(csn_box *box, csn_done_fn done, void *user, csn_error *err)
+static int failing_delete(csn_box *box, csn_op *op, csn_error *err)
 {
-    real_done = done;
-    return csn_backend_local.remove(box, say_failed, user, err);
+    csn_op *step = csn_op_new_plain(the_engine(), say_failed, op, err);
+
+    return csn_op_begun(step, whole.delete(box, step, err)) ? CSN_OK : CSN_E_SYSTEM;
 }
 
 /* A.11 11, A.10 row 5 */
@@ -461,8 +484,7 @@ TEST(a_failing_cleanup_only_warns)
 {
     const csn_candidate_result *r;
 
-    broken = csn_backend_local;
-    broken.remove = failing_remove;
+    break_engine()->delete = failing_delete;
     r = run_broken((csn_run_options){ .size = sizeof(csn_run_options) });
     CHECK(r->success && !r->error_message);
     CHECK(strstr(
@@ -475,13 +497,11 @@ TEST(the_time_limits_are_separate)
 {
     const csn_candidate_result *r;
 
-    broken = csn_backend_local;
-    broken.put = never_put;
+    break_engine()->put = never_put;
     r = run_broken((csn_run_options){ .size = sizeof(csn_run_options), .upload_timeout_ms = 200 });
     CHECK_STR(r->error_message, "Could not write script: timed out after 0.2 seconds");
     CHECK(!r->timed_out);
-    broken = csn_backend_local;
-    broken.get = never_get;
+    break_engine()->get = never_get;
     r = run_broken(
         (csn_run_options){ .size = sizeof(csn_run_options), .artifact_timeout_ms = 300 });
     CHECK_STR(r->error_message, "Could not read artifact: timed out after 0.3 seconds");

@@ -159,7 +159,7 @@ static void check_worker(void)
                                  .arg = "in no file of the world" };
     bool has_ended = false;
 
-    OK(csn_file_request_start(box, &request, note_end, &has_ended, err));
+    (void) BEGUN(csn_file_request_async(box, &request, note_end, &has_ended, err));
     CHECK(until(is_working, box));
     check_policy(box, "file worker", "init");
     OK(csn_sandbox_delete(box, err));

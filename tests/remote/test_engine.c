@@ -144,11 +144,11 @@ TEST(an_upload_from_a_pipe_that_gives_nothing_can_be_cancelled)
     csn_test_defer(free_engine, engine);
     CHECK(pipe(pipe_fd) == 0);
     from.fd = pipe_fd[0];
-    OK(csn_file_put_start(box, "x", &from, 0, note_done, &done, err));
+    csn_op *op = BEGUN(csn_file_put_async(box, "x", &from, 0, note_done, &done, err));
     while (csn_engine_dispatch(engine, 200, NULL) > 0)
         ;
     CHECK_INT(done, 0);
-    csn_file_cancel(box, &done);
+    csn_op_cancel(op);
     CHECK_INT(done, 0);
     while (!done)
         OK(csn_engine_dispatch(engine, 10000, err));
@@ -310,7 +310,7 @@ TEST(a_create_under_way_ends_with_its_engine_and_leaves_nothing)
 
     csn_test_defer(free_engine, second);
     for (int i = 0; i < 5; i++)
-        OK(csn_sandbox_create_start(first, NULL, note_box, &results[i], err));
+        (void) BEGUN(csn_sandbox_create_async(first, NULL, note_box, &results[i], err));
     csn_engine_free(first);
     for (int i = 0; i < 5; i++)
         CHECK_INT(results[i], CSN_E_CANCELLED);

@@ -37,6 +37,18 @@ const char *ending(const csn_run_result *result);
         if (r_ < 0) \
             FAIL("%s: %s", #call, err_.message); \
     } while (0)
+/* An operation that was begun. */
+#define BEGUN(call) \
+    ({ \
+        csn_error err_ = { 0 }; \
+        csn_error *err = &err_; \
+        csn_op *op_ = (call); \
+        if (!op_) \
+            FAIL("%s: %s", #call, err_.message); \
+        op_; \
+    })
+/* One that is refused at once. */
+#define NOT_BEGUN(call, code_wanted) FAILS((call) ? CSN_OK : err->code, code_wanted)
 #define FAILS(call, code_wanted) \
     do { \
         csn_error err_ = { 0 }; \
@@ -51,7 +63,7 @@ int count_entries(const char *part);
 int count_sandboxes(csn_engine *engine); /* as listed */
 /* Cgroup directories of this id, anywhere. */
 int count_cgroups(const char *id);
-/* Waits until fn(user) is true, at most 10 s. */
+/* Waits until fn(user) is true, at most 10 s (csn_test_slow() times). */
 bool until(bool (*fn)(void *user), void *user);
 
 #endif

@@ -203,7 +203,7 @@ static int ask_for(csn_sandbox *box, csn_file_request req, char *said, csn_error
     req.size = sizeof(req);
     req.on_file = count_paths;
     req.user_data = said;
-    int r = csn_file_request_start(box, &req, note_done, &done, err);
+    int r = csn_file_request_async(box, &req, note_done, &done, err) ? CSN_OK : err->code;
     while (r >= 0 && done == 0)
         r = csn_engine_dispatch(the_engine(), -1, err);
     return r < 0 ? r : done == 1 ? CSN_OK : done;
@@ -320,16 +320,15 @@ TEST(a_request_can_be_cancelled)
     csn_file_request req = { .size = sizeof(req), .verb = CSN_FILE_SEARCH, .path = "/usr", .arg = "no such words anywhere" };
     int done = 0, other = 0;
 
-    OK(csn_file_request_start(box, &req, note_done, &done, err));
+    csn_op *search = BEGUN(csn_file_request_async(box, &req, note_done, &done, err));
     req = (csn_file_request){ .size = sizeof(req), .verb = CSN_FILE_MKDIR, .path = "later" };
-    OK(csn_file_request_start(box, &req, note_done, &other, err));
-    csn_file_cancel(box, &done);
+    (void) BEGUN(csn_file_request_async(box, &req, note_done, &other, err));
+    csn_op_cancel(search);
     CHECK_INT(done, 0); /* never from inside the call */
     while (!done || !other)
         OK(csn_engine_dispatch(the_engine(), 10000, err));
     CHECK_INT(done, CSN_E_CANCELLED);
     CHECK_INT(other, 1);
-    csn_file_cancel(box, &done); /* over already */
 }
 
 TEST(verbs_can_be_started_and_answer_later)
@@ -339,7 +338,7 @@ TEST(verbs_can_be_started_and_answer_later)
     int done[10] = { 0 };
 
     for (int i = 0; i < 10; i++)
-        OK(csn_file_request_start(box, &req, note_done, &done[i], err));
+        (void) BEGUN(csn_file_request_async(box, &req, note_done, &done[i], err));
     for (int i = 0; i < 10; i++)
         CHECK_INT(done[i], 0); /* never from inside the call */
     for (int i = 0; i < 10; i++)
@@ -385,10 +384,10 @@ TEST(others_get_their_turn_while_contents_move)
 
     CHECK(ftruncate(in, 100 << 20) == 0);
     from.fd = in;
-    OK(csn_file_put_start(box, "big", &from, 0, note_moved, &put, err));
+    (void) BEGUN(csn_file_put_async(box, "big", &from, 0, note_moved, &put, err));
     CHECK_INT(put.n_done, 0); /* never from inside the call */
     while (!put.n_done) {
-        if (!other && csn_file_request_start(box, &req, note_done, &other, NULL) == CSN_OK)
+        if (!other && csn_file_request_async(box, &req, note_done, &other, NULL))
             other = -1; /* under way */
         OK(csn_engine_dispatch(the_engine(), 10000, err));
         if (other == 1 && !put.n_done) {
@@ -414,7 +413,7 @@ TEST(contents_wait_for_a_slow_pipe_in_the_loop)
 
     CHECK(pipe(in) == 0 && pipe(out) == 0);
     from.fd = in[0];
-    OK(csn_file_put_start(box, "slow", &from, 0640, note_moved, &put, err));
+    (void) BEGUN(csn_file_put_async(box, "slow", &from, 0640, note_moved, &put, err));
     for (int i = 0; i < 3; i++) {
         CHECK(write(in[1], "piece ", 6) == 6);
         while (csn_engine_dispatch(the_engine(), 50, NULL) > 0)
@@ -428,7 +427,7 @@ TEST(contents_wait_for_a_slow_pipe_in_the_loop)
     CHECK_STR(sh(box, "stat -c %a slow; cat slow; ls -A")->out,
               "640\npiece piece piece .bashrc\n.profile\nslow\n");
     to.fd = out[1];
-    OK(csn_file_get_start(box, "slow", &to, note_moved, &got, err));
+    (void) BEGUN(csn_file_get_async(box, "slow", &to, note_moved, &got, err));
     await(&got);
     CHECK_INT(got.n, 18);
     CHECK(!got.data && read(out[0], text, sizeof(text)) == 18);
@@ -449,20 +448,20 @@ TEST(a_cancelled_put_leaves_no_file_and_a_cancelled_get_ends)
     before = csn_test_count_fds();
     CHECK(pipe(pipe_fd) == 0 && write(pipe_fd[1], "half", 4) == 4);
     from.fd = pipe_fd[0];
-    OK(csn_file_put_start(box, "never", &from, 0, note_moved, &put, err));
+    csn_op *op = BEGUN(csn_file_put_async(box, "never", &from, 0, note_moved, &put, err));
     while (csn_engine_dispatch(the_engine(), 200, NULL) > 0)
         ;
-    csn_file_cancel(box, &put);
+    csn_op_cancel(op);
     CHECK_INT(put.n_done, 0); /* not from inside the call */
     await(&put);
     CHECK_INT(put.result, CSN_E_CANCELLED);
     CHECK_STR(sh(box, "ls -A")->out, ".bashrc\n.profile\nzeros\n");
     to.fd = pipe_fd[1]; /* nobody reads: it fills */
-    OK(csn_file_get_start(box, "zeros", &to, note_moved, &got, err));
+    op = BEGUN(csn_file_get_async(box, "zeros", &to, note_moved, &got, err));
     while (csn_engine_dispatch(the_engine(), 200, NULL) > 0)
         ;
     CHECK_INT(got.n_done, 0);
-    csn_file_cancel(box, &got);
+    csn_op_cancel(op);
     await(&got);
     CHECK_INT(got.result, CSN_E_CANCELLED);
     close(pipe_fd[0]);
@@ -479,7 +478,7 @@ TEST(a_closed_engine_answers_what_was_under_way)
 
     CHECK(pipe(pipe_fd) == 0);
     from.fd = pipe_fd[0];
-    OK(csn_file_put_start(box, "never", &from, 0, note_moved, &put, err));
+    (void) BEGUN(csn_file_put_async(box, "never", &from, 0, note_moved, &put, err));
     while (csn_engine_dispatch(the_engine(), 200, NULL) > 0)
         ;
     close_the_engine();
@@ -496,22 +495,22 @@ TEST(contents_in_place_and_in_memory)
     csn_file_sink to = { .size = sizeof(to), .max_bytes = 5 };
     moved put = { 0 }, again = { 0 }, got = { 0 }, large = { 0 };
 
-    OK(csn_file_put_start(box, "a/b", &from, 0600, note_moved, &put, err));
+    (void) BEGUN(csn_file_put_async(box, "a/b", &from, 0600, note_moved, &put, err));
     await(&put);
     CHECK_STR(ending(sh(box, "ln a/b same")), "exit 0");
     from = (csn_file_source){ .size = sizeof(from), .data = "short", .len = 5, .in_place = 1 };
-    OK(csn_file_put_start(box, "a/b", &from, 0600, note_moved, &again, err));
+    (void) BEGUN(csn_file_put_async(box, "a/b", &from, 0600, note_moved, &again, err));
     await(&again);
     CHECK_STR(sh(box, "cat same; stat -c ' %a' same")->out, "short 600\n");
-    OK(csn_file_get_start(box, "same", &to, note_moved, &got, err));
+    (void) BEGUN(csn_file_get_async(box, "same", &to, note_moved, &got, err));
     await(&got);
     CHECK_MEM(got.data, (size_t) got.n, "short", 5);
     free(got.data);
     to.max_bytes = 4;
-    OK(csn_file_get_start(box, "same", &to, note_moved, &large, err));
+    (void) BEGUN(csn_file_get_async(box, "same", &to, note_moved, &large, err));
     await(&large);
     CHECK(large.result == CSN_E_TOO_LARGE && large.n == 5 && !large.data);
-    FAILS(csn_file_get_start(box, "", &to, note_moved, &large, err), CSN_E_INVALID);
+    NOT_BEGUN(csn_file_get_async(box, "", &to, note_moved, &large, err), CSN_E_INVALID);
     from = (csn_file_source){ .size = sizeof(from), .is_fd = 1, .fd = -1 };
-    FAILS(csn_file_put_start(box, "x", &from, 0, note_moved, &large, err), CSN_E_INVALID);
+    NOT_BEGUN(csn_file_put_async(box, "x", &from, 0, note_moved, &large, err), CSN_E_INVALID);
 }

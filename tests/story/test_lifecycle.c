@@ -292,7 +292,7 @@ static bool is_swept(void *user)
 
 TEST(a_time_to_live_ends_a_sandbox)
 {
-    csn_sandbox *box = a_sandbox(.is_detached = 1, .ttl_ms = 300);
+    csn_sandbox *box = a_sandbox(.is_detached = 1, .ttl_ms = 300 * csn_test_slow());
     csn_process_options o = { .size = sizeof(o), .shell = "sleep 300" };
     csn_process *p = NULL;
     csn_receipt receipt;
@@ -333,13 +333,13 @@ TEST(twenty_are_made_and_deleted_side_by_side)
     int n_done = 0;
 
     for (int i = 0; i < 20; i++)
-        OK(csn_sandbox_create_start(the_engine(), &o, on_made, &m[i], err));
+        (void) BEGUN(csn_sandbox_create_async(the_engine(), &o, on_made, &m[i], err));
     for (int i = 0; i < 20; i++)
         while (!m[i].box)
             OK(csn_engine_dispatch(the_engine(), 10000, err));
     CHECK_INT(count_sandboxes(the_engine()), 20);
     for (int i = 0; i < 20; i++)
-        OK(csn_sandbox_delete_start(m[i].box, on_done, &n_done, err));
+        (void) BEGUN(csn_sandbox_delete_async(m[i].box, on_done, &n_done, err));
     while (n_done < 20)
         OK(csn_engine_dispatch(the_engine(), 10000, err));
     for (int i = 0; i < 20; i++)

@@ -211,7 +211,7 @@ TEST(growth_of_a_log_is_told_by_the_loop)
     int told = 0;
     csn_log_chunk chunk;
 
-    OK(csn_process_wait_log_start(p, 0, set_flag, &told, err));
+    (void) BEGUN(csn_process_wait_log_async(p, 0, set_flag, &told, err));
     CHECK_INT(told, 0);
     while (!told)
         OK(csn_engine_dispatch(the_engine(), 10000, err));

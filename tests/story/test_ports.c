@@ -144,13 +144,13 @@ TEST(a_borrowed_sandbox_is_reached_without_waiting)
     OK(csn_engine_open(&eo, &guest, err));
     OK(csn_sandbox_lend(box, &fd, err));
     OK(csn_sandbox_borrow(guest, csn_sandbox_id(box), &o, fd, &lent, err));
-    OK(csn_port_connect_start(lent, 3000, on_connected, &p, err));
+    (void) BEGUN(csn_port_connect_async(lent, 3000, on_connected, &p, err));
     while (!p.is_done)
         OK(csn_engine_dispatch(guest, 10000, err));
     CHECK_INT(p.result, CSN_OK);
     check_echo(p.fd, "from a guest");
     p = (promise){ .fd = -1 };
-    OK(csn_port_connect_start(lent, 3999, on_connected, &p, err));
+    (void) BEGUN(csn_port_connect_async(lent, 3999, on_connected, &p, err));
     while (!p.is_done)
         OK(csn_engine_dispatch(guest, 10000, err));
     CHECK_INT(p.result, CSN_E_NOT_FOUND);

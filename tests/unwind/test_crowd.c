@@ -67,9 +67,8 @@ static void exited(csn_process *process, const csn_receipt *receipt, void *user)
     struct visitor *v = user;
     has_run(process, receipt, user);
     csn_error err = { 0 };
-    int r = csn_sandbox_delete_start(v->box, is_deleted, v, &err);
-    if (r < 0)
-        is_deleted(r, &err, v);
+    if (!csn_sandbox_delete_async(v->box, is_deleted, v, &err))
+        is_deleted(err.code, &err, v);
 }
 
 static void started(csn_process *process, int result, const csn_error *err, void *user)
@@ -91,9 +90,8 @@ static void is_made(csn_sandbox *box, int result, const csn_error *err, void *us
     }
     csn_process_options p = { .size = sizeof(p), .shell = "echo hi > f && exit 7", .on_output = ignore_output,
                               .on_exit = exited, .user_data = v };
-    int r = csn_process_start_start(box, &p, started, v, &e);
-    if (r < 0)
-        is_deleted(r, &e, v);
+    if (!csn_process_start_async(box, &p, started, v, &e))
+        is_deleted(e.code, &e, v);
 }
 
 static void begin_more(struct crowd *c)
@@ -106,9 +104,8 @@ static void begin_more(struct crowd *c)
         v->crowd = c;
         c->n_begun++;
         c->n_alive++;
-        int r = csn_sandbox_create_start(c->engine, &o, is_made, v, &err);
-        if (r < 0) {
-            is_deleted(r, &err, v);
+        if (!csn_sandbox_create_async(c->engine, &o, is_made, v, &err)) {
+            is_deleted(err.code, &err, v);
             return;
         }
     }

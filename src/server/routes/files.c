@@ -24,6 +24,7 @@ struct job {
     csn_req *req; /* NULL: the client left */
     csn_box_hold *hold;
     csn_sandbox *box; /* valid while held */
+    csn_op *op;       /* what is under way inside */
     answer_fn *answer;
     csn_buf path;    /* the sandbox's own */
     csn_buf target;  /* of move: another */
@@ -50,9 +51,11 @@ static void on_gone(csn_req *req, void *user)
     job *j = user;
 
     (void) req;
-    j->req = NULL;
-    if (j->only_looks)
-        csn_file_cancel(j->box, j); /* a search through everything is nobody's now */
+    j->req = NULL; /* a change that has begun is carried through */
+    if (!j->only_looks)
+        return;
+    csn_op_drop(j->op);
+    free_job(j);
 }
 
 /* Answers 500 and NULL without memory. path: NULL when there is none. */
@@ -106,16 +109,15 @@ static void on_done(int64_t n, int result, const csn_error *err, void *user)
 static void start(job *j, csn_file_request *fr)
 {
     csn_error err = { 0 };
-    int r;
 
     j->only_looks =
         fr->verb == CSN_FILE_LIST || fr->verb == CSN_FILE_FIND || fr->verb == CSN_FILE_SEARCH;
     fr->size = sizeof(*fr);
     fr->path = j->path.data;
     fr->user_data = j;
-    r = j->path.error < 0 ? csn_fail_sys(&err, j->path.error, "'%.100s…'", j->path.data)
-                          : csn_file_request_start(j->box, fr, on_done, j, &err);
-    if (r >= 0)
+    if (j->path.error < 0)
+        (void) csn_fail_sys(&err, j->path.error, "'%.100s…'", j->path.data);
+    else if ((j->op = csn_file_request_async(j->box, fr, on_done, j, &err)))
         return;
     csn_file_fail(j->req, &err);
     free_job(j);
@@ -338,11 +340,11 @@ static void replace_next(job *j)
         csn_buf_clear(&j->path);
         csn_box_path(j->req, path, &j->path);
         fr.path = j->path.data;
-        int r = path[0] ? csn_file_request_start(j->box, &fr, on_replaced, j, &err)
-                        : csn_fail(&err, CSN_E_INVALID, "the file's name is empty");
-        if (r >= 0)
+        if (!path[0])
+            (void) csn_fail(&err, CSN_E_INVALID, "the file's name is empty");
+        else if (csn_file_request_async(j->box, &fr, on_replaced, j, &err))
             return;
-        put_replaced(j, r, &err);
+        put_replaced(j, err.code, &err);
     }
     csn_req *req = j->req;
     answer_array(j, req);

@@ -19,10 +19,10 @@
 enum { SMALL_BYTES = 32 << 10, PATHS_MAX = 10000 };
 
 typedef struct parcel {
-    csn_req *req; /* NULL: the client left */
+    csn_req *req;
     csn_box_hold *hold;
     csn_sandbox *box; /* valid while held */
-    bool is_opening;  /* a file, inside: the parcel must stay until it is open */
+    csn_op *opening;  /* a file, inside; NULL: none */
     /* of many */
     const csn_json *paths; /* the request's body */
     size_t next;
@@ -40,9 +40,8 @@ static void on_gone(csn_req *req, void *user)
     parcel *p = user;
 
     (void) req;
-    p->req = NULL;
-    if (!p->is_opening)
-        free_parcel(p);
+    csn_op_drop(p->opening);
+    free_parcel(p);
 }
 
 static parcel *new_parcel(csn_req *req)
@@ -63,14 +62,12 @@ static parcel *new_parcel(csn_req *req)
 static int open_inside(parcel *p, const char *path, csn_fd_done_fn done, csn_error *err)
 {
     csn_auto(buf) csn_buf full = CSN_BUF_INIT;
-    int r;
 
     if (!path[0])
         return csn_fail(err, CSN_E_INVALID, "the path is empty");
     csn_box_path(p->req, path, &full);
-    r = csn_file_open_start(p->box, full.data, CSN_OPEN_READ, 0, done, p, err);
-    p->is_opening = r >= 0;
-    return r;
+    p->opening = csn_file_open_async(p->box, full.data, CSN_OPEN_READ, 0, done, p, err);
+    return p->opening ? CSN_OK : err->code;
 }
 
 static int64_t size_of(int fd)
@@ -108,8 +105,6 @@ static void on_one(int fd, int result, const csn_error *err, void *user)
     int64_t size = result < 0 ? -1 : size_of(fd);
 
     free_parcel(p);
-    if (!req)
-        return;
     if (result < 0) {
         csn_file_fail(req, err);
         return;
@@ -157,7 +152,7 @@ static void on_drain(csn_req *req, void *user)
     parcel *p = user;
 
     (void) req;
-    if (!p->is_opening) /* else what comes back goes on */
+    if (!p->opening) /* else what comes back goes on */
         send_next(p);
 }
 
@@ -217,11 +212,7 @@ static void on_opened(int fd, int result, const csn_error *err, void *user)
     csn_error failed = { 0 };
     int r;
 
-    p->is_opening = false;
-    if (!p->req) {
-        free_parcel(p);
-        return;
-    }
+    p->opening = NULL;
     r = result < 0 ? send_error(p, err) : send_file(p, &own);
     if (r < 0) { /* a file that shrank, or no memory */
         csn_fail(&failed, CSN_E_SYSTEM, "'%.180s': %s", path_at(p), csn_strerror(r));

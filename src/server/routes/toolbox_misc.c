@@ -202,10 +202,6 @@ static void get_port(csn_req *req)
 
 /* ---- metrics ---------------------------------------------------------------------------------------------------- */
 
-typedef struct metrics_ask {
-    csn_req *req; /* NULL: the client left */
-} metrics_ask;
-
 static double cpu_percent(csn_bench *b, const csn_usage *u, int64_t cpu_milli, int64_t now)
 {
     double used = (double) (u->cpu_us - b->cpu_us), passed = (double) (now - b->cpu_at_ns) / 1000;
@@ -236,15 +232,12 @@ static void put_metrics(csn_jw *w, const csn_box_facts *f, const csn_usage *u, d
 
 static void on_usage(const csn_usage *usage, int result, const csn_error *err, void *user)
 {
-    csn_req *req = ((metrics_ask *) user)->req;
-    csn_bench *bench = req && result >= 0 ? csn_req_bench(req, true) : NULL;
-    const csn_box_facts *facts = req ? facts_of(req) : NULL;
+    csn_req *req = user;
+    csn_bench *bench = result >= 0 ? csn_req_bench(req, true) : NULL;
+    const csn_box_facts *facts = facts_of(req);
     csn_buf body = CSN_BUF_INIT;
     csn_jw w = CSN_JW_INIT(&body, false);
 
-    free(user);
-    if (!req)
-        return;
     if (result < 0) {
         csn_req_fail(req, err);
     } else if (bench && facts) {
@@ -258,24 +251,18 @@ static void on_usage(const csn_usage *usage, int result, const csn_error *err, v
 static void on_gone(csn_req *req, void *user)
 {
     (void) req;
-    ((metrics_ask *) user)->req = NULL;
+    csn_op_drop(user);
 }
 
 static void get_metrics(csn_req *req)
 {
-    metrics_ask *ask = csn_calloc(1, sizeof(*ask));
     csn_error err = { 0 };
+    csn_op *op = csn_sandbox_usage_async(csn_req_box(req), on_usage, req, &err);
 
-    if (!ask) {
-        csn_req_error(req, 500, NULL, "out of memory");
-        return;
-    }
-    ask->req = req;
-    csn_req_keep(req, on_gone, ask);
-    if (csn_sandbox_usage_start(csn_req_box(req), on_usage, ask, &err) < 0) {
-        free(ask);
+    if (op)
+        csn_req_keep(req, on_gone, op);
+    else
         csn_req_fail(req, &err);
-    }
 }
 
 #define GET(pattern, fn) \
