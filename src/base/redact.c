@@ -21,15 +21,16 @@ static size_t token_length(const char *p)
     return n;
 }
 
-/* Up to a blank, a quote, or the end of a list. */
+/* Up to a blank, a quote, or the end of a list. A quote that nothing closes hides the rest of its line, not all that
+ * follows. */
 static size_t value_length(const char *p)
 {
     size_t n = 0;
 
     if (p[0] == '"' || p[0] == '\'') {
-        for (n = 1; p[n] && p[n] != p[0];)
-            n++;
-        return p[n] ? n + 1 : n;
+        const char *close = strchr(p + 1, p[0]);
+
+        return close ? (size_t) (close - p) + 1 : strcspn(p, "\r\n");
     }
     while (p[n] && !strchr(" \t\r\n'\",;&)", p[n]))
         n++;

@@ -20,6 +20,7 @@ TEST(credentials_are_hidden)
     CHECK_STR(redacted("key sk-abcdefghijkl bad"), "key [REDACTED] bad");
     CHECK_STR(redacted("t eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc_def-1 t"), "t [REDACTED] t");
     CHECK_STR(redacted("{\"password\": \"a b\"}"), "{\"password\": [REDACTED]}");
+    CHECK_STR(redacted("token: 'it was cut\nquota used up"), "token: [REDACTED]\nquota used up");
 }
 
 TEST(ordinary_text_is_left_alone)
