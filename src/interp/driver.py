@@ -301,6 +301,7 @@ def on_exec(message):
 def on_probe(message):
     """Is this a whole statement? For line editors: a block is whole after an empty line."""
     codeop = library("codeop")
+    code = without_mark(message["code"])
     try:
         state = "incomplete" if codeop.compile_command(message["code"], FILE, "single") is None else "complete"
     except (SyntaxError, ValueError, OverflowError):
@@ -539,12 +540,17 @@ FENCED = re.compile(r"\A\s*(?:Code:\s*)?```[ \t]*(?:python|py)?[ \t]*\n(.*?)\n?[
 MARKER = re.compile(r"^\s*(?:```\w*|~~~\w*|\[\[ ## \w+ ## \]\])\s*$")
 
 
+def without_mark(text):
+    """Editors of some systems begin a text with a byte order mark; Python takes it off files, not off strings."""
+    return text[1:] if text[:1] == "\ufeff" else text
+
+
 def variants(text):
     """The code as written, then with ever more of what models wrap around it taken away. Lines keep their numbers."""
     yield text
     inner = FENCED.match(text)
     if inner:
-        text = "\n" * text.count("\n", 0, inner.start(1)) + inner.group(1)
+        text = "\n" * text.count("\n", 0, inner.start(1)) + without_mark(inner.group(1))
         yield text
     body = text.strip()
     lead = text[:len(text) - len(text.lstrip())].count("\n")
@@ -556,7 +562,7 @@ def variants(text):
 
 
 def compile_code(text, is_interactive):
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = without_mark(text).replace("\r\n", "\n").replace("\r", "\n")
     error = None
     for variant in variants(text):
         try:

@@ -261,16 +261,11 @@ static int put_var(csn_str name, csn_str value, void *user)
     struct vars *v = user;
 
     csn_buf_clear(&v->name);
-    if (csn_py_string(name, &v->name) < 0 || !v->name.len ||
-        (v->name.data[0] >= '0' && v->name.data[0] <= '9'))
+    if (csn_py_string(name, &v->name) < 0 || strlen(v->name.data) != v->name.len ||
+        !csn_is_identifier(v->name.data))
         return -EINVAL;
-    for (size_t k = 0; k < v->name.len; k++) {
-        char c = v->name.data[k];
-
-        if (c != '_' && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') &&
-            !(c >= 'A' && c <= 'Z') && (unsigned char) c < 0x80)
-            return -EINVAL;
-    }
+    if (csn_is_keyword(v->name.data))
+        return -EKEYREJECTED;
     csn_jw_key(v->w, v->name.data);
     csn_jw_string(v->w, value.data, value.len);
     return 0;
@@ -287,8 +282,9 @@ static int put_vars(csn_jw *w, const char *text, csn_error *err)
     csn_jw_end_object(w);
     if (r < 0)
         csn_fail(err, CSN_E_INVALID,
-                 r == -EINVAL ? "variable name '%.64s' is no identifier"
-                              : "the variables are no JSON object",
+                 r == -EINVAL         ? "variable name '%.64s' is no identifier"
+                 : r == -EKEYREJECTED ? "variable name '%.64s' is a Python keyword"
+                                      : "the variables are no JSON object",
                  v.name.data);
     csn_buf_free(&v.name);
     return r < 0 ? CSN_E_INVALID : CSN_OK;

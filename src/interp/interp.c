@@ -446,7 +446,7 @@ int csn_interp_set_output_fields(csn_interp *i, const char *const *fields, csn_e
                : CSN_OK;
 }
 
-static bool is_identifier(const char *s)
+bool csn_is_identifier(const char *s)
 {
     if (!*s || (*s >= '0' && *s <= '9'))
         return false;
@@ -457,33 +457,31 @@ static bool is_identifier(const char *s)
     return true;
 }
 
-static bool is_reserved(const char *name)
+static bool is_one_of(const char *name, const char *const *words, size_t n)
 {
-    static const char *const words[] = { "llm_query", "llm_query_batched",
-                                         "SUBMIT",    "print",
-                                         "and",       "as",
-                                         "assert",    "async",
-                                         "await",     "break",
-                                         "class",     "continue",
-                                         "def",       "del",
-                                         "elif",      "else",
-                                         "except",    "False",
-                                         "finally",   "for",
-                                         "from",      "global",
-                                         "if",        "import",
-                                         "in",        "is",
-                                         "lambda",    "None",
-                                         "nonlocal",  "not",
-                                         "or",        "pass",
-                                         "raise",     "return",
-                                         "True",      "try",
-                                         "while",     "with",
-                                         "yield" };
-
-    for (size_t k = 0; k < CSN_COUNT(words); k++)
+    for (size_t k = 0; k < n; k++)
         if (csn_streq(words[k], name))
             return true;
     return false;
+}
+
+bool csn_is_keyword(const char *name)
+{
+    static const char *const words[] = {
+        "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+        "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+        "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+        "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"
+    };
+
+    return is_one_of(name, words, CSN_COUNT(words));
+}
+
+static bool is_reserved(const char *name)
+{
+    static const char *const words[] = { "llm_query", "llm_query_batched", "SUBMIT", "print" };
+
+    return csn_is_keyword(name) || is_one_of(name, words, CSN_COUNT(words));
 }
 
 int csn_interp_register_tool(csn_interp *i, const char *name, const char *signature, csn_tool_fn fn,
@@ -491,7 +489,7 @@ int csn_interp_register_tool(csn_interp *i, const char *name, const char *signat
 {
     csn_tool *t;
 
-    if (!name || !is_identifier(name) || is_reserved(name))
+    if (!name || !csn_is_identifier(name) || is_reserved(name))
         return csn_fail(err, CSN_E_INVALID, "Invalid tool name: '%s'", name ? name : "");
     csn_list_foreach (node, &i->tools) {
         csn_tool *old = csn_list_entry(node, csn_tool, link);

@@ -152,6 +152,8 @@ struct csn_interp {
 const char *csn_interp_keep(csn_interp *i, const char *text);
 int csn_interp_turn(csn_interp *i, int64_t deadline_ns); /* one turn of the loop: 0 or CSN_E_… */
 char *csn_libexec(const char *program);                  /* its path; malloc()ed */
+bool csn_is_identifier(const char *name);                /* for Python, as far as ASCII goes */
+bool csn_is_keyword(const char *name);                   /* of any Python 3 */
 void csn_sources_done(csn_sources *s);
 int csn_sources_set(csn_sources *s, const char *url, const char *ref, const char *const *paths,
                     const char *volume);

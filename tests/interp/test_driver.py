@@ -142,6 +142,16 @@ class Execution(Case):
         self.assertEqual(self.value("rlm_query('p'), rlm_query_batched(['a'])",
                                     tools={"sub_rlm": lambda p, c: p, "sub_rlm_batched": lambda p, c: p}), ["p", ["a"]])
 
+    def test_a_byte_order_mark_is_no_part_of_the_code(self):
+        for code in ("\ufeffprint(1)", "\ufeff\r\nprint(1)\r\n", "\ufeff```python\nprint(1)\n```",
+                     "```python\n\ufeffprint(1)\n```"):
+            self.assertEqual(self.run_code(code)["out"], "1\n", repr(code))
+        self.assertEqual(self.run_code("\ufeff1 + 1", interactive=True)["out"], "2\n")
+        self.assertIn("line 2", self.run_code("\ufeffx = 0\n1 / x")["error"][2])
+        self.assertEqual(self.value("'\ufeff'"), "\ufeff")
+        self.driver.send({"op": "probe", "code": "\ufeffx = 1"})
+        self.assertEqual(self.driver.receive()["state"], "complete")
+
     def test_variables_arrive_by_value_and_stay(self):
         given = {"n": "NaN", "i": "-Infinity", "big": str(10 ** 40), "d": '{"a": [1, null, true]}'}
         self.assertEqual(self.value("str(n), i, str(big), d", vars=given), ["nan", float("-inf"), str(10 ** 40),

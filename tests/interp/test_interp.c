@@ -129,6 +129,11 @@ TEST(b3_variables_and_environment_of_one_execute)
     csn_error err = { 0 };
 
     CHECK_INT(csn_interp_execute(i, "1", 1, &bad, &r, &err), CSN_E_INVALID);
+    bad.vars = "{\"class\": 1}";
+    CHECK_INT(csn_interp_execute(i, "1", 1, &bad, &r, &err), CSN_E_INVALID);
+    CHECK_STR(err.message, "variable name 'class' is a Python keyword");
+    CHECK_STR(final_of(execute(i, "SUBMIT(classes)", .vars = "{\"classes\": 1, \"match\": 2}")),
+              "{\"output\":1}");
 }
 
 TEST(b5_output_beyond_the_cap_is_counted)
