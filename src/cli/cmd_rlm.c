@@ -25,7 +25,7 @@ struct values {
 
 static const cli_opt own_options[] = {
     { 0, "input", CLI_TEXT, AT(input), "FILE",
-      "text the code gets as the variable context_text; -: stdin", "@file", NULL },
+      "text the code gets as the variable context; -: stdin", "@file", NULL },
     { 0, "max-iterations", CLI_COUNT, AT(iterations), "N",
       "how often the model is asked for code [30]", NULL, NULL },
     { 0, "json", CLI_FLAG, AT(json), NULL, "one JSON document with counts", NULL, NULL },

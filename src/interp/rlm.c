@@ -10,7 +10,7 @@
 #include "interp.h"
 #include "pyjson.h"
 
-enum { SHOWN_CHARS = 10000, PREVIEW_CHARS = 200, HISTORY_MAX = 32 << 20 };
+enum { SHOWN_CHARS = 10000, PREVIEW_CHARS = 1000, HISTORY_MAX = 32 << 20 };
 
 static const char intro[] =
     "You solve a task by writing Python code for a stateful interpreter. Variables, imports and files persist between "
@@ -45,17 +45,58 @@ static void put_cut(csn_buf *out, const char *text, size_t len, size_t max)
         csn_buf_puts(out, "… [cut]");
 }
 
+/* Where the n-th character begins. */
+static size_t offset_of(csn_str text, size_t n)
+{
+    size_t at = 0;
+
+    while (at < text.len && n-- > 0) {
+        unsigned c;
+        int step = csn_utf8_next(text.data + at, text.len - at, &c);
+
+        at += step > 0 ? (size_t) step : 1;
+    }
+    return at;
+}
+
+static size_t count_chars(csn_str text)
+{
+    size_t n = 0;
+
+    for (size_t at = 0; at < text.len; n++)
+        at += offset_of(csn_str_n(text.data + at, text.len - at), 1);
+    return n;
+}
+
+/* An input as the planner sees it: name, type, length, and all of it only if it is short. The code has it whole. */
+static void put_input(csn_buf *out, const char *name, const char *label, const char *value)
+{
+    csn_str text = csn_str_of(value);
+    size_t n = count_chars(text), head, tail;
+
+    csn_buf_printf(out, "\nInput variable: %s (str, %zu characters)", name, n);
+    if (n <= PREVIEW_CHARS) {
+        csn_buf_printf(out, "\n%s: ", label);
+        csn_utf8_lossy(NULL, text.data, text.len, out);
+        csn_buf_putc(out, '\n');
+        return;
+    }
+    head = offset_of(text, PREVIEW_CHARS / 2);
+    tail = head + offset_of(csn_str_n(text.data + head, text.len - head), n - PREVIEW_CHARS);
+    csn_buf_printf(out, ", its beginning and end; read the rest in your code\n%s: ", label);
+    csn_utf8_lossy(NULL, text.data, head, out);
+    csn_buf_puts(out, "\n… [cut] …\n");
+    csn_utf8_lossy(NULL, text.data + tail, text.len - tail, out);
+    csn_buf_putc(out, '\n');
+}
+
 static void put_task(csn_buf *out, const char *task, const char *context, const char *const *fields)
 {
     csn_buf_puts(out, intro);
     put_fields(out, fields);
-    if (context && *context) {
-        csn_buf_printf(
-            out, "\nInput variable: context_text (str, %zu bytes), it begins: ", strlen(context));
-        put_cut(out, context, strlen(context), PREVIEW_CHARS);
-        csn_buf_putc(out, '\n');
-    }
-    csn_buf_printf(out, "\nTask: %s\n", task);
+    if (context && *context)
+        put_input(out, "context", "Context", context);
+    put_input(out, "prompt", "Task", task);
 }
 
 static bool is_python(csn_str name)
@@ -107,6 +148,7 @@ static bool take_code(const csn_buf *answer, csn_buf *code, csn_buf *wrong)
 
 struct loop {
     csn_interp *i;
+    const char *task;
     const csn_rlm_options *o;
     const char *const *fields;
     csn_buf prompt, code, shown;
@@ -147,12 +189,14 @@ static bool judge(struct loop *l, const csn_exec_result *r)
     return false;
 }
 
-static void put_context_var(csn_buf *out, const char *context)
+static void put_input_vars(const struct loop *l, csn_buf *out)
 {
     csn_jw w = CSN_JW_INIT(out, false);
 
     csn_jw_begin_object(&w);
-    csn_jw_kstr(&w, "context_text", context);
+    csn_jw_kstr(&w, "prompt", l->task);
+    if (l->o->context)
+        csn_jw_kstr(&w, "context", l->o->context);
     csn_jw_end_object(&w);
 }
 
@@ -165,10 +209,10 @@ static int run_code(struct loop *l, csn_error *err)
     bool is_done;
     int e;
 
-    if (l->o->context && *l->o->context) {
-        put_context_var(&vars, l->o->context);
-        eo.vars = vars.data;
-    }
+    put_input_vars(l, &vars);
+    if (vars.error < 0)
+        return csn_fail_sys(err, vars.error, "hand over the inputs");
+    eo.vars = vars.data;
     e = csn_interp_execute(l->i, l->code.data, l->code.len, &eo, &r, err);
     if (!r)
         return e;
@@ -258,7 +302,7 @@ int csn_rlm_run(csn_interp *i, const char *task, const csn_rlm_options *opts,
 {
     static const char *const answer[] = { "answer", NULL };
     csn_rlm_options none = { .size = sizeof(none) };
-    struct loop l = { .i = i, .o = opts ? opts : &none };
+    struct loop l = { .i = i, .task = task, .o = opts ? opts : &none };
     int max, r = 0;
 
     if (!task || !*task || l.o->size != sizeof(none))

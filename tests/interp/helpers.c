@@ -152,7 +152,7 @@ int planner(const char *prompt, size_t len, int64_t timeout_ms, char **ret_text,
         answer =
             "import os\nSUBMIT(answer=open('/home/daytona/mark').read() if os.path.exists('/home/daytona/mark') else 'none')";
     else
-        answer = "SUBMIT(answer=context_text.upper())";
+        answer = "SUBMIT(answer=context.upper())";
     *ret_text = strdup(answer);
     return CSN_OK;
 }

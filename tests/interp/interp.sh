@@ -195,7 +195,7 @@ like "who can't be reached is named" "$(ask -c 'llm_query("x")' 2>&1)" "*the mod
 serve '[{"text": "Like this:\n```Python\nfence = \"```\"\nSUBMIT(answer=fence)\n```\nDone."}]'
 is "rlm: a fence in a string ends nothing" "$(caisson rlm -q --llm-url "$url" --max-iterations 1 "How?")" '{"answer":"```"}'
 serve_end
-serve '[{"text": "```python\nprint(len(context_text))\n```"}, {"text": "```js\nx\n```"}, {"text": "SUBMIT(wrong=1)"},
+serve '[{"text": "```python\nprint(len(context))\n```"}, {"text": "```js\nx\n```"}, {"text": "SUBMIT(wrong=1)"},
     {"text": "```python\na = llm_query(\"q\")\nSUBMIT(answer=a + \"!\")\n```"}, {"text": "sub"}]'
 is "rlm: code, output, SUBMIT" "$(echo text | caisson rlm -q --llm-url "$url" --llm-model m --input - --json "How?" |
     json 'd["final"], d["iterations"], d["llm_calls"]')" "({'answer': 'sub!'}, 4, 1)"

@@ -419,6 +419,49 @@ TEST(the_loop_ends_with_what_the_model_saw)
     csn_rlm_result_done(&r);
 }
 
+/* Asks for the inputs in code, and keeps what it was told. */
+static int look_at_inputs(const char *prompt, size_t len, int64_t timeout_ms, char **ret_text,
+                          csn_error *err, void *user)
+{
+    (void) timeout_ms;
+    (void) err;
+    csn_buf_append(user, prompt, len);
+    *ret_text = strdup("SUBMIT(answer=[len(prompt), prompt[-4:], len(context), context[-4:]])");
+    return CSN_OK;
+}
+
+TEST(b8_inputs_are_variables_and_the_planner_sees_previews)
+{
+    csn_auto(buf) csn_buf seen = CSN_BUF_INIT_MAX(64 << 20);
+    csn_interp *i = an_interp(.llm = look_at_inputs, .user_data = &seen);
+    csn_rlm_options o = { .size = sizeof(o), .max_iterations = 1 };
+    csn_rlm_result r = { 0 };
+    csn_auto(buf) csn_buf task = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf context = CSN_BUF_INIT;
+
+    for (int n = 0; n < 5000; n++) {
+        csn_buf_printf(&task, "t%04d ", n);
+        csn_buf_printf(&context, "ä%04d ", n);
+    }
+    csn_buf_puts(&task, "tend");
+    csn_buf_puts(&context, "cend");
+    o.context = context.data;
+    OK(csn_rlm_run(i, task.data, &o, &r, err));
+    CHECK_STR(r.final_json, "{\"answer\":[30004,\"tend\",30004,\"cend\"]}");
+    csn_rlm_result_done(&r);
+    CHECK(strstr(seen.data, "prompt (str, 30004 characters)"));
+    CHECK(strstr(seen.data, "context (str, 30004 characters)"));
+    CHECK(strstr(seen.data, "t0000 ") && strstr(seen.data, "ä0000 "));
+    CHECK(!strstr(seen.data, "t2500 ") && !strstr(seen.data, "ä2500 "));
+    CHECK(strstr(seen.data, "tend") && strstr(seen.data, "cend"));
+    CHECK(seen.len < 16384);
+
+    csn_buf_clear(&seen);
+    CHECK_STR(value(i, "SUBMIT(sub_rlm('do it', 'x' * 20000 + 'tail'))"),
+              "{\"output\":\"[5,\\\"o it\\\",20004,\\\"tail\\\"]\"}");
+    CHECK(seen.len < 16384);
+}
+
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
 TEST(b13_38_exported_state_resumes_with_its_variables)
