@@ -133,7 +133,7 @@ static void put_without_key(const csn_model *m, const char *text, csn_buf *out)
     csn_buf_puts(out, text);
 }
 
-/* Redacted and cut, as a provider's words may be long and may quote our key. */
+/* Redacted and cut, as a provider's words may be long and may quote our key. What is in `out` already stays. */
 static int fail(const csn_model *m, csn_buf *out, const char *text)
 {
     csn_auto(buf) csn_buf plain = CSN_BUF_INIT_MAX(1 << 20);
@@ -161,19 +161,22 @@ static int fail_timeout(const csn_model *m, csn_buf *out)
     return CSN_ASK_FAILED;
 }
 
-static int deny(csn_model *m, csn_buf *out, const char *text)
+static void begin_denial(csn_model *m, csn_buf *out)
 {
     atomic_store(&m->is_denied, true);
     csn_buf_puts(out, "LLM authentication failed: ");
+}
+
+static int deny(csn_model *m, csn_buf *out, const char *text)
+{
+    begin_denial(m, out);
     return fail(m, out, text);
 }
 
 /* Commands and functions say in words what an endpoint says by its status. */
-static int fail_in_words(csn_model *m, csn_buf *out, const char *text)
+static bool says_denied(const char *text)
 {
-    bool is_denied = strcasestr(text, "unauthorized") || strcasestr(text, "HTTP 401");
-
-    return is_denied ? deny(m, out, text) : fail(m, out, text);
+    return strcasestr(text, "unauthorized") || strcasestr(text, "HTTP 401");
 }
 
 static int ask_function(csn_model *m, const char *prompt, size_t len, csn_buf *out)
@@ -188,9 +191,28 @@ static int ask_function(csn_model *m, const char *prompt, size_t len, csn_buf *o
     if (r == CSN_E_DENIED)
         return deny(m, out, err.message);
     if (r < 0 || !text)
-        return fail_in_words(m, out, err.message[0] ? err.message : "the model gave no answer");
+        return says_denied(err.message)
+                   ? deny(m, out, err.message)
+                   : fail(m, out, err.message[0] ? err.message : "the model gave no answer");
     csn_utf8_lossy(NULL, text, strlen(text), out);
     return CSN_ASK_OK;
+}
+
+/* How it ended is ours to say, and is not redacted; what it said follows. */
+static int fail_command(csn_model *m, int status, const csn_buf *said, csn_buf *out)
+{
+    csn_str words = csn_str_trim(csn_str_n(said->data, said->len));
+    csn_auto(mem) char *text = csn_strndup(words.len ? words.data : "", words.len);
+    bool is_denied = text && says_denied(text);
+
+    if (is_denied)
+        begin_denial(m, out);
+    if (WIFEXITED(status))
+        csn_buf_printf(out, "model command failed (exit %d)", WEXITSTATUS(status));
+    else
+        csn_buf_printf(out, "model command failed (signal %d)", WTERMSIG(status));
+    csn_buf_puts(out, words.len ? ": " : "");
+    return fail(m, out, text ? text : "");
 }
 
 static int ask_command(csn_model *m, const char *prompt, size_t len, csn_buf *out)
@@ -207,7 +229,7 @@ static int ask_command(csn_model *m, const char *prompt, size_t len, csn_buf *ou
     if (r < 0)
         return fail(m, out, csn_strerror(r));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return fail_in_words(m, out, said.len ? said.data : "the model's command failed");
+        return fail_command(m, status, &said, out);
     csn_utf8_lossy(NULL, answer.data, answer.len, out);
     return CSN_ASK_OK;
 }

@@ -189,7 +189,7 @@ serve_end
 both caisson interp --llm-cmd 'cat > /dev/null; echo asked >> asked.log; echo "401 Unauthorized" >&2; exit 1' -c 'for _ in range(2):
     try: llm_query("x")
     except RuntimeError as e: print(e)'
-like "a command that is not authorised is asked once" "$out" "LLM authentication failed: 401 Unauthorized*was not asked again*"
+like "a command that is not authorised is asked once" "$out" "LLM authentication failed: model command failed (exit 1): 401 Unauthorized*was not asked again*"
 is "… and no more" "$(wc -l < asked.log)" 1
 like "who can't be reached is named" "$(ask -c 'llm_query("x")' 2>&1)" "*the model's endpoint http://127.0.0.1:*/chat/completions: *onnect*"
 serve '[{"text": "Like this:\n```Python\nfence = \"```\"\nSUBMIT(answer=fence)\n```\nDone."}]'
@@ -203,7 +203,18 @@ like "… the model sees the output" "$(sed -n 2p model.log)" '*Output:\\n5*'
 like "… and what was wrong" "$(sed -n 4p model.log)" "*SUBMIT is missing: answer*"
 serve_end
 is "a command as model" "$(caisson interp --llm-cmd 'tr a-z A-Z' -c 'SUBMIT(llm_query("loud"))')" '{"output":"LOUD"}'
-like "… that fails" "$(caisson interp --llm-cmd 'echo no >&2; exit 1' -c 'llm_query("x")' 2>&1)" "*RuntimeError: no*"
+like "… that fails" "$(caisson interp --llm-cmd 'echo no >&2; exit 1' -c 'llm_query("x")' 2>&1)" "*RuntimeError: model command failed (exit 1): no*"
+like "… without a word" "$(caisson interp --llm-cmd 'exit 3' -c 'llm_query("x")' 2>&1)" "*RuntimeError: model command failed (exit 3)"
+like "… by a signal" "$(caisson interp --llm-cmd 'kill -9 $$' -c 'llm_query("x")' 2>&1)" "*RuntimeError: model command failed (signal 9)"
+like "… with a secret: the rest of the message stays" \
+    "$(caisson interp --llm-cmd "echo 'api_key=\"abc is not closed' >&2; echo quota used up >&2; exit 3" -c 'llm_query("x")' 2>&1)" \
+    "*RuntimeError: model command failed (exit 3): api_key=?REDACTED?*quota used up"
+like "… that is nothing but a secret" "$(caisson interp --llm-cmd 'echo postgres://u:p@h/db >&2; exit 3' -c 'llm_query("x")' 2>&1)" \
+    "*RuntimeError: model command failed (exit 3): ?REDACTED?"
+is "a keyword is no variable" "$(caisson interp --json --vars '{"for": 1}' -c 1 2> /dev/null | json 'd["error"]["message"]')" \
+    "variable name 'for' is a Python keyword"
+printf '\xef\xbb\xbfprint("bom")\r\n' > bom.py
+is "a file with a byte order mark" "$(caisson interp -f bom.py) $(caisson interp < bom.py)" "bom bom"
 is "the budget" "$(status caisson interp --max-llm-calls 1 --llm-cmd cat -c 'llm_query("a"); llm_query("b")')" 1
 is "nothing stays" "$(caisson ls -q)" ""
 plan
