@@ -7,7 +7,8 @@ descriptors 1 and 2 are pipes whose other ends the host holds, so prints, C exte
 
 Packets are at most 32 KiB: 'B' + total length (4 bytes, big-endian) + data begins a frame and drops an unfinished one,
 'C' + data continues it. A frame is one JSON object. What user code can fill (values, error texts) travels as JSON text
-inside a string: integers of any length, NaN and NUL survive readers that know none of them.
+inside a string: integers of any length, NaN and NUL survive readers that know none of them. What it submits may be large:
+it stands as JSON text behind the object and a NUL byte, where nothing has to be quoted, and the object has its lengths.
 
 User code shares this process, so it can break it; then the host starts another. What it can't do by accident or by
 printing is to speak for it. The source runs with builtins and modules of its own: what users put into json or os is
@@ -138,9 +139,11 @@ def library(name):
 # ---- the channel ------------------------------------------------------------------------------------------------
 
 
-def send(message):
+def send(message, texts=()):
     """Of a function the answer is sent: nothing else is told between its look at things and that."""
     data = b"" if callable(message) else json.dumps(message).encode("ascii")
+    if texts:
+        data = b"".join((data, b"\0") + tuple(texts))
     enter_critical()
     try:
         with S.write_lock:
@@ -148,18 +151,18 @@ def send(message):
                 raise RuntimeError("Tool call failed: not in a child process")
             if callable(message):
                 data = json.dumps(message()).encode("ascii")
-            piece = b"B" + len(data).to_bytes(4, "big") + data[:PACKET]
-            write_packet(piece)
+            view = memoryview(data)
+            write_packet(b"B" + len(data).to_bytes(4, "big"), view[:PACKET])
             for at in range(PACKET, len(data), PACKET):
-                write_packet(b"C" + data[at:at + PACKET])
+                write_packet(b"C", view[at:at + PACKET])
     finally:
         leave_critical()
 
 
-def write_packet(packet):
+def write_packet(head, data):
     while True:
         try:
-            return os.write(S.fd, packet)
+            return os.writev(S.fd, (head, data))
         except BlockingIOError:
             os.set_blocking(S.fd, True)  # user code found the descriptor
 
@@ -208,14 +211,17 @@ def receive():
             return bytes(data)
 
 
-def json_text(value, default=None):
-    """JSON as text that any reader of the outer frame accepts."""
+def json_bytes(value, default=None):
+    """JSON in UTF-8 that any reader of the outer frame accepts."""
     text = with_all_digits(lambda: json.dumps(value, ensure_ascii=False, default=default))
     try:
-        text.encode("utf-8")
+        return text.encode("utf-8")
     except UnicodeEncodeError:
-        text = with_all_digits(lambda: json.dumps(value, default=default))
-    return text
+        return with_all_digits(lambda: json.dumps(value, default=default)).encode("ascii")
+
+
+def json_text(value, default=None):
+    return json_bytes(value, default).decode("utf-8")
 
 
 def value_of(text):
@@ -303,7 +309,7 @@ def on_probe(message):
     codeop = library("codeop")
     code = without_mark(message["code"])
     try:
-        state = "incomplete" if codeop.compile_command(message["code"], FILE, "single") is None else "complete"
+        state = "incomplete" if codeop.compile_command(code, FILE, "single") is None else "complete"
     except (SyntaxError, ValueError, OverflowError):
         state = "invalid"
     send({"op": "probed", "state": state})
@@ -496,8 +502,8 @@ def submit_fields(args, kwargs):
 
 def record(fields):
     kinds = {name: kind for name, kind in S.outputs or ()}
-    texts = [[json_text(name), kinds.get(name), json_text(value)] for name, value in fields.items()]
-    size = 2 + sum(len(t[0].encode("utf-8")) + len(t[2].encode("utf-8")) + 2 for t in texts)
+    texts = [(json_bytes(name), kinds.get(name), json_bytes(value)) for name, value in fields.items()]
+    size = 2 + sum(len(name) + len(value) + 2 for name, _kind, value in texts)
     limit = S.config.get("submit_limit") or DEFAULT_LIMIT
     if size > limit:
         raise ValueError("SUBMIT payload too large: %d bytes (limit %d)" % (size, limit))
@@ -679,7 +685,8 @@ def run_job(job):
         end_child(error)
     final = insist(settle, error)
     if final is not None:
-        insist(send, {"op": "final", "id": job.get("id"), "fields": final})
+        fields = [[name.decode("utf-8"), kind, len(value)] for name, kind, value in final]
+        insist(send, {"op": "final", "id": job.get("id"), "fields": fields}, [value for _name, _kind, value in final])
     insist(send, {"op": "done", "id": job.get("id"), "error": error, "has_final": final is not None, "is_exit": is_exit})
     job["is_told"] = True
 

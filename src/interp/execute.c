@@ -227,7 +227,8 @@ int csn_job_final(csn_interp *i, const csn_json *frame)
 {
     if (!i->running || csn_json_get_int(frame, "id", -1) != i->running->id)
         return 0; /* of an execute that is over */
-    return csn_result_take_final(i->running->result, csn_json_get(frame, "fields"));
+    return csn_result_take_final(i->running->result, csn_json_get(frame, "fields"),
+                                 i->behind_frame);
 }
 
 int csn_job_done(csn_interp *i, const csn_json *frame)

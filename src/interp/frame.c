@@ -46,6 +46,15 @@ int csn_frame_take(csn_frame_in *in, const char *packet, size_t len)
     return 1;
 }
 
+csn_str csn_frame_object(const csn_buf *data, csn_str *ret_behind)
+{
+    csn_str object;
+
+    *ret_behind = csn_str_n(data->data, data->len);
+    (void) csn_str_split(ret_behind, '\0', &object); /* there is always a first part */
+    return object;
+}
+
 csn_frame_out *csn_frame_new(const char *data, size_t len)
 {
     csn_frame_out *frame = len <= UINT32_MAX ? csn_malloc(sizeof(*frame) + len) : NULL;

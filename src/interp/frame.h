@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/str.h"
 
 enum { CSN_PACKET_DATA = 32 * 1024 - 16, CSN_PACKET_MAX = 32 * 1024, CSN_PACKET_HEAD = 5 };
 
@@ -24,6 +25,8 @@ typedef struct csn_frame_in {
 /* Takes one packet. 1: a frame is whole, in `data` until the next packet; 0: more is to come; -EBADMSG; -ENOMEM. */
 int csn_frame_take(csn_frame_in *in, const char *packet, size_t len);
 void csn_frame_forget(csn_frame_in *in);
+/* The JSON object of a whole frame; behind it and a NUL byte stand values that need not be quoted, in *ret_behind. */
+csn_str csn_frame_object(const csn_buf *data, csn_str *ret_behind);
 
 /* A frame on its way out, packet by packet. */
 typedef struct csn_frame_out {

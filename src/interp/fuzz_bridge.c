@@ -14,9 +14,10 @@ static void take_frame(const csn_buf *frame)
 {
     csn_auto(json) csn_json *doc = NULL;
     csn_exec_result *r = csn_exec_result_new(1 << 16);
+    csn_str behind, object = csn_frame_object(frame, &behind);
 
-    if (r && csn_json_parse(frame->data, frame->len, &doc, NULL) == 0) {
-        int e = csn_result_take_final(r, csn_json_get(doc, "fields"));
+    if (r && csn_json_parse(object.data, object.len, &doc, NULL) == 0) {
+        int e = csn_result_take_final(r, csn_json_get(doc, "fields"), behind);
 
         (void) csn_result_take_error(r, csn_json_get(doc, "error"));
         csn_exec_result_finish(r);

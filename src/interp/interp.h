@@ -108,6 +108,8 @@ struct csn_interp {
     int channel_fd, out_fd[2]; /* borrowed from the process */
     csn_source *channel_source, *out_source[2];
     csn_frame_in in;
+    csn_str
+        behind_frame; /* what follows the object of the frame being handled; borrowed from `in` */
     csn_list out; /* csn_frame_out */
     int64_t epoch;
     bool is_ready, was_lost, tools_changed;

@@ -1,6 +1,8 @@
 #include "pyjson.h"
 
 #include <errno.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "base/utf8.h"
 
@@ -120,6 +122,90 @@ static int next_char(struct reader *r, unsigned *ret)
     return 0;
 }
 
+/* The escapes that Python writes as we do. */
+static bool is_same_escape(const char *p, const char *end)
+{
+    return *p == '\\' && end - p >= 2 &&
+           (p[1] == 'n' || p[1] == '"' || p[1] == '\\' || p[1] == 'r' || p[1] == 't');
+}
+
+/* Eight bytes at p that JSON writes as they are, all ASCII: none below 0x20 or above 0x7f, no quote, no backslash. */
+static bool is_same_word(const char *p)
+{
+    const uint64_t ones = 0x0101010101010101, highs = ones * 0x80;
+    uint64_t w, quote, slash;
+
+    memcpy(&w, p, sizeof(w));
+    quote = w ^ (ones * '"');
+    slash = w ^ (ones * '\\');
+    return ((w | (w - ones * 0x20) | (quote - ones) | (slash - ones)) & highs) == 0;
+}
+
+/* How many bytes at p stay as they are: eight, or one character; 0: that one does not. */
+static size_t same_chars(const char *p, const char *end)
+{
+    unsigned char b = (unsigned char) *p;
+    unsigned c;
+    int n;
+
+    if (end - p >= 8 && is_same_word(p))
+        return 8;
+    if (b < 0x80)
+        return b >= 0x20 && b != '"' && b != '\\';
+    n = csn_utf8_next(p, (size_t) (end - p), &c);
+    return n > 0 ? (size_t) n : 0;
+}
+
+/* Copies what stays as it is in one piece: values may have tens of megabytes of that. */
+static void copy_same(struct reader *r)
+{
+    const char *p = r->at;
+    size_t n = 1;
+
+    while (p < r->end && n > 0) {
+        n = same_chars(p, r->end);
+        if (n == 0 && is_same_escape(p, r->end))
+            n = 2;
+        p += n;
+    }
+    csn_buf_append(r->out, r->at, (size_t) (p - r->at));
+    r->at = p;
+}
+
+/* The same for the decoded string, which is never longer than its text. */
+static void decode_same(struct reader *r)
+{
+    const char *p = r->at;
+    size_t n = 1;
+    char *to;
+
+    if (csn_buf_reserve(r->out, (size_t) (r->end - p)) < 0)
+        return;
+    to = r->out->data + r->out->len;
+    while (p < r->end && n > 0) {
+        n = same_chars(p, r->end);
+        if (n == 0 && is_same_escape(p, r->end)) {
+            *to++ = p[1] == 'n' ? '\n' : p[1] == 'r' ? '\r' : p[1] == 't' ? '\t' : p[1];
+            p += 2;
+            n = 1;
+            continue;
+        }
+        memcpy(to, p, n);
+        to += n;
+        p += n;
+    }
+    csn_buf_grew(r->out, (size_t) (to - r->out->data) - r->out->len);
+    r->at = p;
+}
+
+static void take_same(struct reader *r, bool plain)
+{
+    if (plain)
+        decode_same(r);
+    else
+        copy_same(r);
+}
+
 /* A string, decoded (plain) or as JSON again. */
 static int take_string(struct reader *r, bool plain)
 {
@@ -129,6 +215,7 @@ static int take_string(struct reader *r, bool plain)
         return -EBADMSG;
     if (!plain)
         csn_buf_putc(r->out, '"');
+    take_same(r, plain);
     while (r->at < r->end && *r->at != '"') {
         if (next_char(r, &c) < 0)
             return -EBADMSG;
@@ -140,6 +227,7 @@ static int take_string(struct reader *r, bool plain)
             csn_buf_puts(r->out, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
         else
             csn_buf_printf(r->out, "\\u%04x", c);
+        take_same(r, plain);
     }
     if (r->at == r->end)
         return -EBADMSG;

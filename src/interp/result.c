@@ -48,14 +48,32 @@ static csn_str str_of(const csn_json *v)
     return csn_str_n(csn_json_str(v, ""), csn_json_str_len(v));
 }
 
-/* One field: [name as JSON text, type, value as JSON text]. */
-static int take_field(csn_final_field *f, const csn_json *v, csn_buf *all)
+/* The next text behind the frame, by its length; an older driver in a session that was kept has it in the frame. */
+static int take_text(const csn_json *v, csn_str *behind, csn_str *ret)
 {
-    csn_str text = str_of(csn_json_at(v, 2));
+    int64_t len = csn_json_int(v, -1);
+
+    if (csn_json_type_of(v) == CSN_JSON_STRING) {
+        *ret = str_of(v);
+        return 0;
+    }
+    if (len < 0 || (uint64_t) len > behind->len)
+        return -EBADMSG;
+    *ret = csn_str_n(behind->data, (size_t) len);
+    *behind = csn_str_n(behind->data + len, behind->len - (size_t) len);
+    return 0;
+}
+
+/* One field: [name as JSON text, type, length of the value's JSON text]. */
+static int take_field(csn_final_field *f, const csn_json *v, csn_str *behind, csn_buf *all)
+{
+    csn_str text;
     csn_buf *const bufs[] = { &f->name, &f->text, &f->plain };
 
     for (size_t i = 0; i < CSN_COUNT(bufs); i++)
         *bufs[i] = (csn_buf) CSN_BUF_INIT_MAX((size_t) 1 << 30);
+    if (take_text(csn_json_at(v, 2), behind, &text) < 0)
+        return -EBADMSG;
     if (csn_py_string(str_of(csn_json_at(v, 0)), &f->name) < 0 ||
         csn_py_render(str_of(csn_json_at(v, 0)), all) < 0)
         return -EBADMSG;
@@ -67,7 +85,7 @@ static int take_field(csn_final_field *f, const csn_json *v, csn_buf *all)
     return f->is_string ? csn_py_string(text, &f->plain) : f->text.error;
 }
 
-int csn_result_take_final(csn_exec_result *r, const csn_json *fields)
+int csn_result_take_final(csn_exec_result *r, const csn_json *fields, csn_str behind)
 {
     size_t n = csn_json_count(fields);
 
@@ -85,11 +103,13 @@ int csn_result_take_final(csn_exec_result *r, const csn_json *fields)
         if (i)
             csn_buf_putc(&r->final_json, ',');
         r->n_fields = i + 1;
-        e = take_field(&r->fields[i], csn_json_at(fields, i), &r->final_json);
+        e = take_field(&r->fields[i], csn_json_at(fields, i), &behind, &r->final_json);
         if (e < 0)
             return e;
     }
     csn_buf_putc(&r->final_json, '}');
+    if (behind.len)
+        return -EBADMSG;
     r->flags |= CSN_RESULT_HAS_FINAL;
     return r->final_json.error;
 }
@@ -165,8 +185,7 @@ void csn_exec_result_finish(csn_exec_result *r)
     if (r->kind == CSN_EXEC_ERROR) {
         put_error(r);
     } else if (r->flags & CSN_RESULT_HAS_FINAL) {
-        r->kind = CSN_EXEC_FINAL;
-        csn_buf_append(&r->text, r->final_json.data, r->final_json.len);
+        r->kind = CSN_EXEC_FINAL; /* its text is the fields */
     } else if (r->flags & CSN_RESULT_HAD_STDERR) {
         put_with_stdout(r, err);
     } else {
@@ -190,7 +209,7 @@ static const char *give(const csn_buf *buf, size_t *ret_len)
 
 const char *csn_result_text(const csn_exec_result *r, size_t *ret_len)
 {
-    return give(&r->text, ret_len);
+    return give(r->kind == CSN_EXEC_FINAL ? &r->final_json : &r->text, ret_len);
 }
 
 const char *csn_result_stream(const csn_exec_result *r, int stream, size_t *ret_len)

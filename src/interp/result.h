@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/str.h"
 
 typedef struct csn_final_field {
     csn_buf name, text, plain; /* JSON text; plain: the characters when it is a string */
@@ -28,8 +29,8 @@ struct csn_exec_result {
 };
 
 csn_exec_result *csn_exec_result_new(size_t output_max);
-/* The `fields` of a "final" frame: 0, -EBADMSG or -ENOMEM. */
-int csn_result_take_final(csn_exec_result *r, const csn_json *fields);
+/* The `fields` of a "final" frame, and what stands behind the frame: 0, -EBADMSG or -ENOMEM. */
+int csn_result_take_final(csn_exec_result *r, const csn_json *fields, csn_str behind);
 /* The `error` of a "done" frame, null or three texts. */
 int csn_result_take_error(csn_exec_result *r, const csn_json *error);
 /* kind and text from what is there; a FAILURE was said before and stays. */

@@ -98,7 +98,8 @@ static const struct handler {
 static int handle_frame(csn_interp *i)
 {
     csn_auto(json) csn_json *doc = NULL;
-    int r = csn_json_parse(i->in.data.data, i->in.data.len, &doc, NULL);
+    csn_str object = csn_frame_object(&i->in.data, &i->behind_frame);
+    int r = csn_json_parse(object.data, object.len, &doc, NULL);
     const char *op = csn_json_get_str(doc, "op", "");
 
     for (size_t k = 0; r == 0 && k < CSN_COUNT(handlers); k++)

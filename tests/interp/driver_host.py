@@ -80,7 +80,17 @@ class Driver:
             else:
                 data += packet[1:]
             if len(data) == want:
-                return json.loads(data)
+                return self.read_frame(bytes(data))
+
+    @staticmethod
+    def read_frame(data):
+        """A JSON object; the texts of a final stand behind it and take the places of their lengths."""
+        head, _nul, rest = data.partition(b"\0")
+        message, at = json.loads(head), 0
+        for field in message["fields"] if message["op"] == "final" else ():
+            field[2], at = rest[at:at + field[2]].decode("utf-8"), at + field[2]
+        assert at == len(rest), "bytes behind the frame"
+        return message
 
     def take_output(self):
         for fd in (self.out, self.err):

@@ -1059,3 +1059,48 @@ TEST_TIMEOUT(ten_thousand_executes_keep_memory_flat, 180)
     CHECK(outside[1] - outside[0] < 1024);
 #endif
 }
+
+/* ---- large values ------------------------------------------------------------------------------------------------ */
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* Python is not slowed down */
+/* How often as long SUBMIT takes as Python needs to write and read the same value. */
+static double submit_ratio(csn_interp *i)
+{
+    static const char measure[] = "import json, time\n"
+                                  "start = time.monotonic()\n"
+                                  "json.loads(json.dumps(v))\n"
+                                  "SUBMIT(time.monotonic() - start)";
+    double best_python = 1e9, best_submit = 1e9, seconds;
+
+    for (int n = 0; n < 4; n++) { /* other programs of the machine are in one of them, too */
+        CHECK_INT(csn_final_double(execute(i, measure), "output", &seconds), CSN_OK);
+        best_python = seconds < best_python ? seconds : best_python;
+
+        int64_t start = csn_now_ns();
+        csn_exec_result *r = NULL;
+
+        OK(csn_interp_execute(i, "SUBMIT(v)", 9, NULL, &r, err));
+        seconds = (double) (csn_now_ns() - start) / 1e9;
+        CHECK_INT(csn_result_kind(r), CSN_EXEC_FINAL);
+        CHECK(strlen(csn_final_get(r, "output")) > (size_t) 58 << 20);
+        csn_result_free(r);
+        best_submit = seconds < best_submit ? seconds : best_submit;
+    }
+    csn_test_note("json.dumps and loads %.3f s, SUBMIT %.3f s: %.2f times", best_python,
+                  best_submit, best_submit / best_python);
+    return best_submit / best_python;
+}
+
+TEST(b4_submit_of_60_mib_takes_three_times_as_long_as_json_at_most)
+{
+    static const char *const values[] = { "v = 'x' * (60 << 20)", "v = '\\n\"' * (15 << 20)",
+                                          "v = 'Grüße 你好! ' * (15 << 18)",
+                                          "v = list(range(7_000_000))" };
+    csn_interp *i = an_interp(.memory_bytes = (int64_t) 2 << 30);
+
+    for (size_t k = 0; k < CSN_COUNT(values); k++) {
+        execute(i, values[k]);
+        CHECK(submit_ratio(i) <= 3);
+    }
+}
+#endif
