@@ -17,6 +17,14 @@ void csn_code_list_done(csn_code_list *list)
     *list = (csn_code_list){ 0 };
 }
 
+csn_str csn_md_without_mark(csn_str text)
+{
+    const csn_str mark = CSN_STR("\xef\xbb\xbf");
+
+    return csn_str_starts_with(text, mark) ? csn_str_n(text.data + mark.len, text.len - mark.len)
+                                           : text;
+}
+
 int csn_md_add(csn_code_list *list, csn_str language, csn_str code)
 {
     csn_code_block *grown = csn_realloc_array(list->blocks, list->n + 1, sizeof(*grown));
@@ -140,7 +148,7 @@ int csn_md_compatible(csn_str text, csn_code_list *list)
 int csn_md_extract(const char *text, size_t len, int mode, csn_code_list *ret_list, csn_error *err)
 {
     csn_code_list list = { 0 };
-    csn_str all = csn_str_n(text ? text : "", text ? len : 0);
+    csn_str all = csn_md_without_mark(csn_str_n(text ? text : "", text ? len : 0));
     int r;
 
     if (mode != CSN_MD_COMPATIBLE && mode != CSN_MD_COMMONMARK)

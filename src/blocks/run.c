@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/id.h"
 #include "blocks.h"
+#include "md.h"
 
 enum { MAX_ARGS = CSN_RUNNER_ARGS + 2, PATH_SIZE = 64, PROBE_MS = 20000, LEFT_MAX = 16 };
 
@@ -152,6 +153,7 @@ int csn_block_run_one(csn_blocks *b, const csn_lang *lang, csn_str code, csn_blo
     char path[PATH_SIZE] = "/tmp/ag2_";
     int r;
 
+    code = csn_md_without_mark(code); /* shells take it for a part of the first word */
     if (!runner)
         return say_missing(lang, ret, err);
     if (!lang->suffix)
@@ -172,7 +174,7 @@ const char *csn_blocks_infer(csn_blocks *b, const char *code, size_t len)
 {
     static const char check[] = "import sys;compile(sys.stdin.buffer.read(),'test','exec',0,True)";
     static const char *const argv[] = { "python3", "-c", check, NULL };
-    csn_str s = csn_str_n(code, len);
+    csn_str s = csn_md_without_mark(csn_str_n(code, len));
     csn_run_result r = { 0 };
     bool is_python;
 

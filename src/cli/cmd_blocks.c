@@ -21,7 +21,7 @@ enum { TEXT_MAX = 16 << 20 };
 
 struct values {
     cli_list langs, codes, env, env_files, optional;
-    int64_t timeout;
+    const char *timeout; /* as written: a limit that is too small is the executor's to refuse */
     const char *snapshot, *image, *name;
     int64_t memory, cpu, disk;
     const char *last_n;
@@ -50,7 +50,7 @@ static const cli_opt source_options[] = {
 };
 
 static const cli_opt run_options[] = {
-    { 't', "timeout", CLI_DURATION, AT(timeout), "TIME", "limit of each block [60s]", NULL, NULL },
+    { 't', "timeout", CLI_TEXT, AT(timeout), "TIME", "limit of each block [60s]", NULL, NULL },
     { 0, "snapshot", CLI_TEXT, AT(snapshot), "NAME", "start from this image", "@image", NULL },
     { 0, "image", CLI_TEXT, AT(image), "IMAGE", "start from this image, directory or archive",
       "@image", NULL },
@@ -91,10 +91,23 @@ struct job {
     int signal; /* that ended the last run; 0: none */
 };
 
+/* Seconds; zero, below zero and none at all are 0, which the executor refuses. */
+static int parse_timeout(const char *text, double *ret_s)
+{
+    int64_t ns = 0;
+
+    if (!csn_streq(text, "unlimited") && !csn_streq(text, "none") &&
+        csn_parse_duration(csn_str_of(text + (text[0] == '-')), &ns) < 0)
+        return cli_usage(&cli_cmd_blocks, "--timeout '%s': not a time such as 30s, 5m or 250ms",
+                         text);
+    *ret_s = text[0] == '-' ? 0 : (double) ns / 1e9;
+    return -1;
+}
+
 static int make_executor(struct job *j)
 {
     const struct values *v = j->v;
-    double timeout_s = (double) v->timeout / 1000;
+    double timeout_s = 0;
     cli_list env = { 0 };
     csn_error err = { 0 };
     csn_blocks_options o = { .size = sizeof(o),
@@ -112,7 +125,9 @@ static int make_executor(struct job *j)
 
     if (j->blocks)
         return -1;
-    status = cli_env_fill(&cli_cmd_blocks, &v->env, &v->env_files, &env);
+    status = v->timeout ? parse_timeout(v->timeout, &timeout_s) : -1;
+    if (status < 0)
+        status = cli_env_fill(&cli_cmd_blocks, &v->env, &v->env_files, &env);
     if (status < 0)
         status = cli_fill_walls(&cli_cmd_blocks, &v->optional, &walls);
     if (status < 0 && !j->engine)

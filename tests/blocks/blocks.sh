@@ -29,6 +29,15 @@ printf -- '- ~~~sh x=y\n  echo list\n  ~~~\n' > b.md
 is "CommonMark" "$(caisson blocks --commonmark b.md)" list
 is "snapshot and image" "$(status caisson blocks --snapshot a --image b --code 1)" 1
 is "a time-out is 1" "$(status caisson blocks --timeout 1s --lang sh --code 'sleep 60')" 1
+for wrong in 0 -5 -5s -0.5 0.5 0s -1ms unlimited; do
+    both caisson blocks --timeout="$wrong" --lang sh --code 'echo ran'
+    is "--timeout=$wrong" "$status $out$err" "1 caisson: Timeout must be greater than or equal to 1."
+done
+both caisson blocks --timeout=-soon --lang sh --code 'echo ran'
+is "a time that is none is a misuse" "$status" 2
+like "… that is named" "$err" "caisson: blocks: --timeout '-soon': not a time such as 30s*"
+printf '\xef\xbb\xbf```bash\r\necho marked\r\n```\r\n' > mark.md
+is "a file with a byte order mark" "$(caisson blocks mark.md) $(caisson blocks --commonmark mark.md)" "marked marked"
 both caisson blocks --keep --name kept-blocks --lang sh --code 'touch ~/x'
 like "--keep says what it keeps" "$err" "caisson: kept sandbox *"
 is "… and it is there" "$(caisson exec kept-blocks -- ls)" x

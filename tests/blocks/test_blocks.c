@@ -343,6 +343,17 @@ TEST(shell_blocks_from_windows_run)
     check(run_all(b, BLOCK("bash", "if true; then\r\n  echo yes\r\nfi\r\n")), 0, "yes\n");
 }
 
+TEST(code_with_a_byte_order_mark_runs)
+{
+    csn_blocks *b = an_executor(.name = NULL);
+
+    check(run_all(b, BLOCK("python", "\xef\xbb\xbfprint(1)")), 0, "1\n");
+    check(run_all(b, BLOCK("bash", "\xef\xbb\xbf:; echo 2")), 0, "2\n");
+    check(run_all(b, BLOCK("sh", "\xef\xbb\xbf#!/bin/sh\r\necho 3\r\n")), 0, "3\n");
+    CHECK_STR(INFER("\xef\xbb\xbfpip install x"), "sh");
+    CHECK_STR(INFER("\xef\xbb\xbfprint(1)"), "python");
+}
+
 TEST(daemons_do_not_delay_the_result_and_live_on)
 {
     csn_blocks *b = an_executor(.name = NULL);
