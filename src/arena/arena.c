@@ -430,20 +430,15 @@ static void done(csn_arena *a)
 
 static int check_weights(csn_arena *a, csn_error *err)
 {
-    double s = a->o.weight_success, q = a->o.weight_quality, p = a->o.weight_speed;
-    double sum = s + q + p;
+    const double given[3] = { a->o.weight_success, a->o.weight_quality, a->o.weight_speed };
+    static const double usual[3] = { 0.2, 0.6, 0.2 };
+    bool has_none = given[0] == 0 && given[1] == 0 && given[2] == 0;
 
-    if (s == 0 && q == 0 && p == 0) {
-        s = 0.2;
-        q = 0.6;
-        p = 0.2;
-    } else if (s < 0 || q < 0 || p < 0 || sum < 0.999999 || sum > 1.000001) {
+    if (!has_none && !csn_weights_are_good(given))
         return csn_fail(err, CSN_E_INVALID,
-                        "weights %g, %g, %g: they must be 0 or more and sum to 1", s, q, p);
-    }
-    a->rules.weights[0] = s;
-    a->rules.weights[1] = q;
-    a->rules.weights[2] = p;
+                        "weights %g, %g, %g: they must be 0 or more and sum to 1", given[0],
+                        given[1], given[2]);
+    memcpy(a->rules.weights, has_none ? usual : given, sizeof(usual));
     return CSN_OK;
 }
 

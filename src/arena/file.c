@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "score.h"
 
 #define FILE_MAX ((size_t) 16 << 20)
 
@@ -256,7 +257,9 @@ static int set_weights(reader *r, const char *key, const csn_json *v, void *to)
         return wrong(r, key, "three numbers [success, quality, speed] are expected");
     for (size_t i = 0; i < 3; i++)
         weights[i] = csn_json_double(csn_json_at(v, i), -1);
-    return CSN_OK;
+    return csn_weights_are_good(weights)
+               ? CSN_OK
+               : wrong(r, key, "three numbers, 0 or more, that sum to 1 are expected");
 }
 
 /* ---- objects: a table of keys ---- */

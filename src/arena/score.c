@@ -176,6 +176,15 @@ int csn_score_finish(csn_score *score, const csn_candidate_result *result,
     return keep_quality(score, quality, details);
 }
 
+bool csn_weights_are_good(const double weights[3])
+{
+    double sum = weights[0] + weights[1] + weights[2];
+
+    /* written so that NaN is none of them */
+    return weights[0] >= 0 && weights[1] >= 0 && weights[2] >= 0 && sum > 0.999999 &&
+           sum < 1.000001;
+}
+
 static bool is_better(const csn_score *a, const csn_score *b)
 {
     if (a->total_score > b->total_score || a->total_score < b->total_score)

@@ -42,4 +42,7 @@ int64_t csn_score_winner(const csn_score *scores, size_t n, int64_t *ret_second)
 
 void csn_score_done(csn_score *score);
 
+/* Numbers, 0 or more, that sum to 1. */
+bool csn_weights_are_good(const double weights[3]);
+
 #endif

@@ -114,6 +114,8 @@ static int parse_weights(struct contest *c)
 {
     double *to[] = { &c->o.weight_success, &c->o.weight_quality, &c->o.weight_speed };
     const char *p = c->v.weights;
+    bool is_good = true;
+    double sum = 0;
     char *end;
 
     if (!p)
@@ -124,7 +126,12 @@ static int parse_weights(struct contest *c)
             return cli_usage(c->cmd, "--weights '%s': not three numbers such as 0.2,0.6,0.2",
                              c->v.weights);
         p = end + 1;
+        sum += *to[i];
+        is_good = is_good && *to[i] >= 0; /* not NaN either */
     }
+    if (!is_good || !(sum > 0.999999 && sum < 1.000001))
+        return cli_usage(c->cmd, "--weights '%s': they must be 0 or more and sum to 1",
+                         c->v.weights);
     return -1;
 }
 

@@ -95,7 +95,17 @@ is 'arena: no winner' "$(status caisson arena -c b=bad.py x)" 1
 is 'arena: forge is another name' "$(status caisson forge -c a=good.py x)" 0
 is 'arena: no candidates is misuse' "$(status caisson arena x)" 2
 is 'arena: duplicate ids are misuse' "$(status caisson arena -c a=good.py -c a=bad.py x)" 2
-is 'arena: bad weights are misuse' "$(status caisson arena -c a=good.py --weights 1,1,1 x)" 2
+for weights in 1,1,1 2,-1,0 nan,0.5,0.5 inf,0,0 0,0,0 0.2,0.6 0.2,0.6,0.2,0 0.2,0.6,x ''; do
+    both caisson arena -c a=good.py --weights "$weights" x --artifacts weighed
+    is "arena: weights '$weights' are misuse, and nothing ran" "$status|$out|$(ls -d weighed 2>&1 | grep -c cannot)" '2||1'
+    like "arena: weights '$weights' are named" "$err" "caisson: arena: --weights '$weights': *"
+done
+for weights in '[1, 1, 1]' '[0, 0, 0]' '["a", 0.5, 0.5]' '[2, -1, 0]' '[1]'; do
+    echo '{"weights": '"$weights"', "candidates": [{"id": "a", "script": "good.py"}]}' >w.json
+    both caisson arena --candidates w.json x
+    is "arena: weights $weights of a file, too" "$status|$out" '2|'
+    like "arena: weights $weights of a file are named" "$err" '*w.json: weights: *'
+done
 is 'arena: a bad check is misuse' "$(status caisson arena -c a=good.py --check 'regex:(' x)" 2
 is 'arena: an unknown report is misuse' "$(status caisson arena -c a=good.py --report x.pdf x)" 2
 echo '{"candidates": [{"id": "a", "skript": "good.py"}]}' >c.json
