@@ -38,10 +38,11 @@ static const char style[] =
     ".tag{display:inline-block;border-radius:6px;padding:0 8px;font-size:12px;font-weight:700;"
     "letter-spacing:.03em}.tag.ok{color:var(--ok);background:var(--okbg)}"
     ".tag.bad{color:var(--bad);background:var(--badbg)}"
-    "svg{display:block;width:100%;height:auto;font:13px system-ui,'DejaVu Sans',sans-serif}"
+    "svg{display:block;overflow:visible;font:13px system-ui,'DejaVu Sans',sans-serif}"
     "svg .lab{fill:var(--ink)}svg .val{fill:var(--ink);font-weight:600;font-size:12.5px}"
     "svg .tick{fill:var(--soft);font-size:11px}svg .grid{stroke:var(--grid)}"
-    "svg .s{fill:var(--s)}svg .q{fill:var(--q)}svg .p{fill:var(--p)}svg .out{opacity:.45}"
+    "svg .s{fill:var(--s)}svg .q{fill:var(--q)}svg .p{fill:var(--p)}svg .out rect{opacity:.4}"
+    "svg rect{stroke:var(--card);stroke-width:.6}"
     "svg .ph1{fill:var(--ph1)}svg .ph2{fill:var(--ph2)}svg .ok{fill:var(--ok)}svg .bad{fill:var(--bad)}"
     "svg .box{fill:var(--q);opacity:.22}svg .med{stroke:var(--q);stroke-width:2.5}"
     "svg .dot{fill:var(--q)}svg .fail{fill:var(--bad)}"
@@ -60,7 +61,14 @@ static const char style[] =
     "pre .cut{display:block;color:var(--soft);font-style:italic;padding:4px 0}"
     ".err{color:var(--bad);font-weight:600;overflow-wrap:anywhere}.hint{color:var(--soft);margin:2px 0 0}"
     "footer{color:var(--soft);font-size:13px;margin-top:40px;overflow-wrap:anywhere}"
-    "@media print{details{break-inside:avoid}pre{max-height:none}}";
+    ".cmp>input{margin:0 6px 0 0;vertical-align:-1px}.cmp>label{margin-right:16px;font-size:14px;"
+    "overflow-wrap:anywhere}"
+    ".cols{display:flex;gap:12px;margin-top:14px;max-height:80vh;overflow:auto;align-items:flex-start}"
+    ".col{flex:1 0 280px;min-width:0}.col h3{position:sticky;top:0;margin:0;padding:2px 0 6px;"
+    "background:var(--card);overflow-wrap:anywhere}.col pre{max-height:none;margin:0}"
+    "@media(max-width:600px){main{padding:24px 12px 40px}.card{padding:14px}h1{font-size:22px}"
+    ".win .big{font-size:28px}table{font-size:13px}th,td{padding:8px 4px}.w{display:none}}"
+    "@media print{details{break-inside:avoid}pre,.cols{max-height:none}}";
 
 /* A name, a reason, a path: nobody needs more than this of one. */
 static void put_text(csn_sink *k, const char *text)

@@ -198,6 +198,73 @@ TEST(json_is_one_document_with_the_documented_fields)
               "alpha beats beta: median total +6.0 points over 6 paired trials (p = 0.031)");
 }
 
+/* The value of an attribute in the n-th element that begins so. */
+static double attribute(const char *svg, const char *element, size_t n, const char *name)
+{
+    csn_auto(buf) csn_buf key = CSN_BUF_INIT;
+
+    csn_buf_printf(&key, " %s=\"", name);
+    for (n++; n > 0 && svg; n--)
+        svg = strstr(svg + 1, element);
+    svg = svg ? strstr(svg, key.data) : NULL;
+    return svg ? strtod(svg + key.len, NULL) : -1;
+}
+
+TEST(trials_that_overlap_are_drawn_apart)
+{
+    csn_arena_result *a = an_arena(3, "x", 1);
+    csn_auto(buf) csn_buf svg = CSN_BUF_INIT;
+    double y[3];
+
+    for (size_t i = 0; i < a->n_runs; i++) { /* all at the same time, all as long */
+        csn_candidate_result *r = a->runs[i];
+
+        r->t_start = 0;
+        r->t_ready = r->t_exec = 0.1;
+        r->t_exec_end = r->t_end = 1;
+        r->exec_seconds = 0.9;
+        r->success = 1;
+    }
+    csn_svg_timeline(&svg, a);
+    for (size_t k = 0; k < 3; k++)
+        y[k] = attribute(svg.data, "<rect class=\"ok\"", k, "y");
+    CHECK(y[0] >= 0 && y[1] >= 0 && y[2] >= 0);
+    for (size_t k = 0; k < 3; k++)
+        for (size_t m = 0; m < k; m++) {
+            double height = attribute(svg.data, "<rect class=\"ok\"", k, "height");
+
+            CHECK(y[k] >= y[m] + height || y[m] >= y[k] + height);
+        }
+    csn_buf_clear(&svg);
+    csn_svg_spread(&svg, a, (size_t[]){ 0, 1, 2, 3, 4 });
+    for (size_t k = 0; k < 3; k++)
+        y[k] = attribute(svg.data, "<circle", k, "cy");
+    CHECK(y[0] >= 0);
+    for (size_t k = 0; k < 3; k++)
+        for (size_t m = 0; m < k; m++)
+            CHECK(y[k] - y[m] >= 6 || y[m] - y[k] >= 6);
+    csn_buf_clear(&svg);
+    for (size_t i = 0; i < a->n_runs; i++) { /* one after the other: one lane will do */
+        csn_candidate_result *r = a->runs[i];
+
+        r->t_start = r->t_ready = r->t_exec = 2.0 * r->trial;
+        r->t_exec_end = r->t_end = 2.0 * r->trial + 1;
+    }
+    csn_svg_timeline(&svg, a);
+    CHECK(attribute(svg.data, "<rect class=\"ok\"", 0, "y") ==
+          attribute(svg.data, "<rect class=\"ok\"", 1, "y"));
+}
+
+/* What has a width of its own is drawn smaller with the page; places in percent leave the letters as they are. */
+TEST(charts_do_not_shrink_with_the_page)
+{
+    const char *page = reported(an_arena(3, "x", 1), CSN_REPORT_HTML, NULL);
+
+    CHECK(strstr(page, "<svg "));
+    CHECK(!strstr(page, "viewBox"));
+    CHECK(strstr(page, "width=\"100%\""));
+}
+
 TEST(few_trials_are_called_few)
 {
     csn_arena_result *a = an_arena(5, "x", 1);
