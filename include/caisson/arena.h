@@ -171,10 +171,10 @@ typedef double (*csn_score_fn)(const csn_candidate_result *result, void *user);
 
 typedef struct csn_score {
     const char *candidate_id; /* borrowed from the result */
-    int success;
+    int success;              /* of the run: exit status 0 and an artifact */
     int produced_output;
     int error_occurred;
-    int disqualified;
+    int disqualified;          /* the verdict: it failed a gate, whatever its score */
     const char *error_message; /* borrowed, may be NULL */
     char *reason;              /* why disqualified, or NULL */
     char *quality;             /* JSON: what the scorer or the checks said, or NULL */
@@ -258,6 +258,8 @@ typedef struct csn_arena_result {
     csn_comparison *comparison; /* NULL: fewer than two candidates or trials */
     char *environment;          /* one line: version, kernel, processors */
     char *no_sandbox; /* why, when not one sandbox could be made and so nobody ran; else NULL */
+    char **scripts; /* what ran: the bytes of each candidate's script; NULL: it could not be read */
+    size_t *script_lens;
 } csn_arena_result;
 
 /* Runs all candidates at once, each in its own sandbox, and scores them. The elements of `candidates` lie candidates[0].size

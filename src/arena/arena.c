@@ -367,6 +367,8 @@ static int allocate(csn_arena *a, size_t n)
     res->scores = csn_calloc(n + 1, sizeof(*res->scores));
     res->names = csn_calloc(n + 1, sizeof(*res->names));
     res->descriptions = csn_calloc(n + 1, sizeof(*res->descriptions));
+    res->scripts = csn_calloc(n + 1, sizeof(*res->scripts));
+    res->script_lens = csn_calloc(n + 1, sizeof(*res->script_lens));
     res->stats = csn_calloc(n + 1, sizeof(*res->stats));
     res->runs = csn_calloc(n_runs + 1, sizeof(csn_candidate_result *));
     res->run_candidate = csn_calloc(n_runs + 1, sizeof(*res->run_candidate));
@@ -375,15 +377,30 @@ static int allocate(csn_arena *a, size_t n)
     a->details = csn_calloc(n_runs + 1, sizeof(*a->details));
     a->entries = csn_calloc(n + 1, sizeof(*a->entries));
     a->dirs = csn_calloc(n + 1, sizeof(*a->dirs));
-    if (!res->results || !res->scores || !res->names || !res->descriptions || !res->stats ||
-        !res->runs || !res->run_candidate || !res->run_scores || !a->run_trial || !a->details ||
-        !a->entries || !a->dirs)
+    if (!res->results || !res->scores || !res->names || !res->descriptions || !res->scripts ||
+        !res->script_lens || !res->stats || !res->runs || !res->run_candidate || !res->run_scores ||
+        !a->run_trial || !a->details || !a->entries || !a->dirs)
         return -ENOMEM;
     res->n_runs = n_runs;
     for (size_t i = 0; i < n_runs; i++)
         a->details[i] = (csn_buf) CSN_BUF_INIT;
     for (size_t i = 0; i < n; i++)
         a->entries[i] = (csn_entry){ .refusal = CSN_BUF_INIT, .script = CSN_BUF_INIT };
+    return 0;
+}
+
+/* What ran, for the reports; the entries' own copies are no longer needed. */
+static int keep_scripts(csn_arena *a)
+{
+    for (size_t i = 0; i < a->result->n_candidates; i++) {
+        csn_buf *script = &a->entries[i].script;
+
+        if (script->cap == 0) /* it could not be read */
+            continue;
+        a->result->scripts[i] = csn_buf_take(script, &a->result->script_lens[i]);
+        if (!a->result->scripts[i])
+            return -ENOMEM;
+    }
     return 0;
 }
 
@@ -531,7 +548,7 @@ static int run_arena(csn_arena *a, csn_engine *engine, const csn_candidate *list
         r = csn_arena_summarise(a->result);
     if (r == 0)
         r = describe(a);
-    return r;
+    return r == 0 ? keep_scripts(a) : r;
 }
 
 int csn_arena_run(csn_engine *engine, const csn_candidate *candidates, size_t n_candidates,

@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "report.h"
 
+enum { MAX_COMPARED = 12, SHOWN_AT_FIRST = 3 };
+
 static const char style[] =
     ":root{--bg:#f6f5f1;--card:#fff;--ink:#1c2128;--soft:#5d6673;--line:#e3e1da;--grid:#ecebe5;"
     "--ok:#16855b;--bad:#c2412d;--okbg:#e3f4ec;--badbg:#fbe8e4;--s:#9aa8bb;--q:#1f7a8c;--p:#e0a030;"
@@ -34,6 +36,7 @@ static const char style[] =
     "th{font-weight:600;color:var(--soft);text-align:left;font-size:12.5px}"
     "th,td{padding:9px 10px;border-bottom:1px solid var(--line);vertical-align:top}"
     "tr:last-child td{border-bottom:0}td.n,th.n{text-align:right;white-space:nowrap}td.t{font-weight:700}"
+    "td.o{color:var(--soft)}"
     ".checks td:first-child{width:1%;white-space:nowrap}.scroll{overflow-x:auto}.id{color:var(--soft);font-size:13px;overflow-wrap:anywhere}"
     ".tag{display:inline-block;border-radius:6px;padding:0 8px;font-size:12px;font-weight:700;"
     "letter-spacing:.03em}.tag.ok{color:var(--ok);background:var(--okbg)}"
@@ -107,6 +110,9 @@ static void put_head(csn_sink *k, const csn_arena_result *r)
         "style-src 'unsafe-inline'\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
         "<title>Arena report</title>\n<style>");
     csn_buf_puts(&k->buf, style);
+    for (int i = 0; i < MAX_COMPARED;
+         i++) /* no script: a box that is not checked hides its column */
+        csn_buf_printf(&k->buf, "#c%d:not(:checked)~.cols .c%d{display:none}", i, i);
     csn_buf_puts(&k->buf,
                  "</style></head>\n<body><main>\n<h1>Arena report</h1>\n<p class=\"sub\">");
     csn_buf_printf(&k->buf, "%zu candidate%s", r->n_candidates, r->n_candidates == 1 ? "" : "s");
@@ -159,7 +165,10 @@ static void put_winner(csn_sink *k, const csn_arena_result *r)
     csn_buf_puts(&k->buf, "</strong><div class=\"id\">");
     if (r->descriptions[r->winner])
         put_text(k, r->descriptions[r->winner]);
-    csn_buf_printf(&k->buf, "</div></div><div class=\"big\">%.1f</div></div>\n", s->total_score);
+    csn_buf_printf(&k->buf,
+                   "</div></div><div><div class=\"sub\">Score</div><div class=\"big\">%.1f</div>"
+                   "</div></div>\n",
+                   s->total_score);
     if (r->comparison) {
         csn_buf_puts(&k->buf, "<div class=\"card\"><div class=\"sub\">Against the second, trial by "
                               "trial</div>");
@@ -168,11 +177,18 @@ static void put_winner(csn_sink *k, const csn_arena_result *r)
     }
 }
 
+/* Whether the script ran well; what it wrote may still be refused. */
+static void put_success(csn_sink *k, const csn_score *s)
+{
+    csn_buf_printf(&k->buf, "<span class=\"tag %s\">%s</span>", s->success ? "ok" : "bad",
+                   s->success ? "PASS" : "FAIL");
+}
+
 static void put_row(csn_sink *k, const csn_arena_result *r, size_t i)
 {
     const csn_score *s = &r->scores[i];
     const csn_candidate_result *c = r->results[i];
-    char took[32], size[32];
+    char took[32], size[32], score[32];
 
     csn_buf_puts(&k->buf, "<tr><td><b>");
     put_text(k, r->names[i]);
@@ -181,13 +197,16 @@ static void put_row(csn_sink *k, const csn_arena_result *r, size_t i)
         put_text(k, s->reason);
     else if (r->descriptions[i])
         put_text(k, r->descriptions[i]);
-    csn_buf_printf(&k->buf, "</div></td><td><span class=\"tag %s\">%s</span></td>",
-                   s->disqualified ? "bad" : "ok", s->disqualified ? "FAIL" : "PASS");
-    csn_buf_printf(&k->buf, "<td class=\"n\">%.1f</td><td class=\"n\">%.1f</td>", s->quality_score,
-                   s->speed_score);
+    csn_buf_puts(&k->buf, "</div></td><td>");
+    put_success(k, s);
+    csn_buf_printf(&k->buf, "</td><td>%s</td>", csn_text_verdict(s));
+    csn_buf_printf(&k->buf, "<td class=\"n w\">%.1f</td><td class=\"n w\">%.1f</td>",
+                   s->quality_score, s->speed_score);
     csn_buf_printf(
-        &k->buf, "<td class=\"n t\">%.1f</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n",
-        s->total_score, csn_text_seconds(c->t_exec >= 0 ? s->exec_seconds : -1, took),
+        &k->buf,
+        "<td class=\"n %s\">%s</td><td class=\"n\">%s</td><td class=\"n w\">%s</td></tr>\n",
+        s->disqualified ? "o" : "t", csn_text_score(s, score),
+        csn_text_seconds(c->t_exec >= 0 ? s->exec_seconds : -1, took),
         c->has_receipt && c->receipt.peak_memory_bytes >= 0
             ? csn_text_size(c->receipt.peak_memory_bytes, size)
             : "–");
@@ -198,8 +217,8 @@ static void put_scores(csn_sink *k, const csn_arena_result *r, const size_t *ord
     csn_buf_puts(
         &k->buf,
         "<h2>Scores</h2>\n<div class=\"card scroll\"><table><thead><tr><th>Candidate</th>"
-        "<th>Success</th><th class=\"n\">Quality</th><th class=\"n\">Speed</th>"
-        "<th class=\"n\">Total</th><th class=\"n\">Time</th><th class=\"n\">Peak memory</th>"
+        "<th>Success</th><th>Verdict</th><th class=\"n w\">Quality</th><th class=\"n w\">Speed</th>"
+        "<th class=\"n\">Score</th><th class=\"n\">Time</th><th class=\"n w\">Peak memory</th>"
         "</tr></thead><tbody>\n");
     for (size_t i = 0; i < r->n_candidates; i++)
         put_row(k, r, order[i]);
@@ -230,7 +249,7 @@ static void put_trials(csn_sink *k, const csn_arena_result *r, const size_t *ord
                  "<th>Candidate</th><th class=\"n\">n</th><th class=\"n\">Success (95 %)</th>"
                  "<th class=\"n\">Time: median</th>"
                  "<th class=\"n\">middle half</th><th class=\"n\">Memory</th>"
-                 "<th class=\"n\">Total</th></tr></thead><tbody>\n");
+                 "<th class=\"n\">Score: median</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < r->n_candidates; i++) {
         const csn_trial_stats *s = &r->stats[order[i]];
         char a[32], b[32], c[32], m[32];
@@ -351,8 +370,10 @@ static void put_candidate(csn_sink *k, const csn_arena_result *r, size_t i)
 
     csn_buf_printf(&k->buf, "<details%s><summary><b>", (int64_t) i == r->winner ? " open" : "");
     put_text(k, r->names[i]);
-    csn_buf_printf(&k->buf, "</b><span class=\"tag %s\">%s</span><span class=\"id\">",
-                   s->disqualified ? "bad" : "ok", s->disqualified ? "FAIL" : "PASS");
+    csn_buf_puts(&k->buf, "</b>");
+    put_success(k, s);
+    csn_buf_printf(&k->buf, "<span class=\"sub\">%s</span><span class=\"id\">",
+                   csn_text_verdict(s));
     put_text(k, c->candidate_id);
     csn_buf_puts(&k->buf, "</span></summary><div class=\"in\">\n");
     if (r->descriptions[i]) {
@@ -369,9 +390,47 @@ static void put_candidate(csn_sink *k, const csn_arena_result *r, size_t i)
         csn_buf_printf(&k->buf, "<p class=\"hint\">%s</p>\n", advice);
     put_checks(k, s);
     put_streams(k, c, csn_preview_max(r));
+    if (r->scripts[i]) {
+        char size[32];
+
+        csn_buf_printf(&k->buf, "<h3>Script <span class=\"id\">%s</span></h3>\n",
+                       csn_text_size((int64_t) r->script_lens[i], size));
+        put_preview(k, r->scripts[i], r->script_lens[i], csn_preview_max(r));
+    }
     put_receipt(k, c);
     csn_buf_puts(&k->buf, "</div></details>\n");
     csn_sink_flush(k, false);
+}
+
+/* The best ones that wrote something, each in a column; boxes choose which are shown. */
+static void put_side_by_side(csn_sink *k, const csn_arena_result *r, const size_t *order)
+{
+    size_t chosen[MAX_COMPARED], n = 0;
+
+    for (size_t i = 0; i < r->n_candidates && n < MAX_COMPARED; i++)
+        if (r->results[order[i]]->artifact_content)
+            chosen[n++] = order[i];
+    if (n < 2)
+        return;
+    csn_buf_puts(&k->buf, "<h2>Artifacts side by side</h2>\n<div class=\"card cmp\">");
+    for (size_t i = 0; i < n; i++) {
+        csn_buf_printf(&k->buf, "<input type=\"checkbox\" id=\"c%zu\"%s><label for=\"c%zu\">", i,
+                       i < SHOWN_AT_FIRST ? " checked" : "", i);
+        put_text(k, r->names[chosen[i]]);
+        csn_buf_puts(&k->buf, "</label>\n");
+    }
+    csn_buf_puts(&k->buf, "<div class=\"cols\">\n");
+    for (size_t i = 0; i < n; i++) {
+        const csn_candidate_result *c = r->results[chosen[i]];
+
+        csn_buf_printf(&k->buf, "<section class=\"col c%zu\"><h3>", i);
+        put_text(k, r->names[chosen[i]]);
+        csn_buf_printf(&k->buf, " <span class=\"id\">%s</span></h3>",
+                       csn_text_verdict(&r->scores[chosen[i]]));
+        put_preview(k, c->artifact_content, c->artifact_len, csn_preview_max(r));
+        csn_buf_puts(&k->buf, "</section>\n");
+    }
+    csn_buf_puts(&k->buf, "</div></div>\n");
 }
 
 static void put_contest(csn_sink *sink, const csn_arena_result *r, const size_t *order)
@@ -379,6 +438,7 @@ static void put_contest(csn_sink *sink, const csn_arena_result *r, const size_t 
     put_scores(sink, r, order);
     if (r->n_trials > 1)
         put_trials(sink, r, order);
+    put_side_by_side(sink, r, order);
     csn_buf_puts(&sink->buf, "<h2>Candidates</h2>\n");
     for (size_t i = 0; i < r->n_candidates; i++)
         put_candidate(sink, r, order[i]);

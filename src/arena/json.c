@@ -158,6 +158,7 @@ static void put_score(csn_jw *w, const csn_score *s, const char *name)
     csn_jw_kdouble(w, "exec_seconds", s->exec_seconds);
     csn_jw_kdouble(w, "speed_score", s->speed_score);
     csn_jw_kdouble(w, "total_score", s->total_score);
+    csn_jw_kstr(w, "verdict", csn_text_verdict(s));
     csn_jw_kbool(w, "disqualified", s->disqualified);
     csn_jw_kstr(w, "reason", s->reason);
     csn_jw_end_object(w);
@@ -232,6 +233,7 @@ static void put_run(csn_jw *w, const csn_arena_result *a, size_t i)
     csn_jw_kdouble(w, "quality_score", a->run_scores[i].quality_score);
     csn_jw_kdouble(w, "speed_score", a->run_scores[i].speed_score);
     csn_jw_kdouble(w, "total_score", a->run_scores[i].total_score);
+    csn_jw_kstr(w, "verdict", csn_text_verdict(&a->run_scores[i]));
     csn_jw_kbool(w, "disqualified", a->run_scores[i].disqualified);
     csn_jw_key(w, "moments");
     csn_jw_begin_object(w);
@@ -285,6 +287,7 @@ static void put_candidate(csn_sink *sink, csn_jw *w, const csn_arena_result *a, 
     csn_jw_kstr(w, "id", a->results[i]->candidate_id);
     csn_jw_kstr(w, "name", a->names[i]);
     csn_jw_kstr(w, "description", a->descriptions[i]);
+    csn_put_bytes(sink, w, "script", a->scripts[i], a->script_lens[i]);
     csn_put_bytes(sink, w, "artifact", a->results[i]->artifact_content,
                   a->results[i]->artifact_len);
     put_result_members(sink, w, a->results[i]);

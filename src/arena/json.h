@@ -26,4 +26,7 @@ void csn_put_bytes(csn_sink *sink, csn_jw *w, const char *key, const char *data,
 void csn_put_result(csn_sink *sink, csn_jw *w, const csn_candidate_result *result);
 void csn_put_arena(csn_sink *sink, csn_jw *w, const csn_arena_result *result);
 
+/* "qualified" or "disqualified": what the gates said, whatever the success and the score. */
+const char *csn_text_verdict(const csn_score *score);
+
 #endif

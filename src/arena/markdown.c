@@ -71,18 +71,20 @@ static void put_block(csn_sink *k, const char *title, const char *data, size_t l
 
 static void put_scores(csn_buf *out, const csn_arena_result *r, const size_t *order)
 {
-    csn_buf_puts(out, "| Candidate | Success | Quality | Speed | TOTAL | Time | Remark |\n"
-                      "|---|---|---:|---:|---:|---:|---|\n");
+    csn_buf_puts(out,
+                 "| Candidate | Success | Verdict | Quality | Speed | Score | Time | Remark |\n"
+                 "|---|---|---|---:|---:|---:|---:|---|\n");
     for (size_t i = 0; i < r->n_candidates; i++) {
         const csn_score *s = &r->scores[order[i]];
-        char took[32];
+        const char *bold = s->disqualified ? "" : "**";
+        char took[32], score[32];
 
         csn_buf_puts(out, "| ");
         put_inline(out, r->names[order[i]]);
         csn_buf_printf(
-            out, " | %s | %.1f | %.1f | **%.1f** | %s | ", s->disqualified ? "FAIL" : "PASS",
-            s->quality_score, s->speed_score, s->total_score,
-            csn_text_seconds(r->results[order[i]]->t_exec >= 0 ? s->exec_seconds : -1, took));
+            out, " | %s | %s | %.1f | %.1f | %s%s%s | %s | ", s->success ? "PASS" : "FAIL",
+            csn_text_verdict(s), s->quality_score, s->speed_score, bold, csn_text_score(s, score),
+            bold, csn_text_seconds(r->results[order[i]]->t_exec >= 0 ? s->exec_seconds : -1, took));
         put_inline(out, s->reason ? s->reason : "");
         csn_buf_puts(out, " |\n");
     }
@@ -134,6 +136,8 @@ static void put_candidate(csn_sink *k, const csn_arena_result *r, size_t i)
         (void) csn_receipt_text(&c->receipt, text, sizeof(text));
         csn_buf_printf(&k->buf, "Receipt: %s\n\n", text);
     }
+    if (r->scripts[i])
+        put_block(k, "Script", r->scripts[i], r->script_lens[i]);
     if (c->output_len > 0)
         put_block(k, "Output", c->output, c->output_len);
     if (c->artifact_content)
@@ -153,7 +157,7 @@ void csn_report_markdown(csn_sink *sink, const csn_arena_result *r, const size_t
     if (r->winner >= 0) {
         csn_buf_puts(out, "**Winner: ");
         put_inline(out, r->names[r->winner]);
-        csn_buf_printf(out, " (%.1f)**\n\n", r->scores[r->winner].total_score);
+        csn_buf_printf(out, " (score %.1f)**\n\n", r->scores[r->winner].total_score);
     } else {
         csn_buf_puts(out, "**No winner: ");
         put_inline(out, csn_no_winner_why(r));

@@ -143,6 +143,18 @@ const char *csn_no_winner_why(const csn_arena_result *r)
     return r->cancelled ? "the run was cancelled" : "no candidate passed every gate";
 }
 
+const char *csn_text_verdict(const csn_score *score)
+{
+    return score->disqualified ? "disqualified" : "qualified";
+}
+
+/* Of somebody who is out the score stands in brackets: it decides nothing. */
+const char *csn_text_score(const csn_score *score, char out[32])
+{
+    (void) snprintf(out, 32, score->disqualified ? "(%.1f)" : "%.1f", score->total_score);
+    return out;
+}
+
 const char *csn_text_memory(const csn_spread *memory, char out[32])
 {
     return isnan(memory->median) ? "–" : csn_text_size((int64_t) memory->median, out);

@@ -25,6 +25,7 @@ void csn_rank(const csn_arena_result *r, size_t *order);
 
 const char *csn_no_winner_why(const csn_arena_result *r); /* without a full stop */
 const char *csn_no_sandbox_advice(const csn_arena_result *r);
+const char *csn_text_score(const csn_score *score, char out[32]);
 const char *csn_text_size(int64_t bytes, char out[32]);
 const char *csn_text_memory(const csn_spread *memory,
                             char out[32]); /* its median; "–": not known */

@@ -25,6 +25,8 @@ csn_arena_result *csn_arena_result_free(csn_arena_result *r)
             free(r->names[i]);
         if (r->descriptions)
             free(r->descriptions[i]);
+        if (r->scripts)
+            free(r->scripts[i]);
     }
     if (r->comparison)
         free(r->comparison->verdict);
@@ -39,6 +41,8 @@ csn_arena_result *csn_arena_result_free(csn_arena_result *r)
     free(r->scores);
     free(r->names);
     free(r->descriptions);
+    free(r->scripts);
+    free(r->script_lens);
     free(r->runs);
     free(r->run_candidate);
     free(r->run_scores);

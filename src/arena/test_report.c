@@ -67,6 +67,8 @@ static csn_arena_result *an_arena(unsigned n_trials, const char *text, size_t le
     a->scores = csn_calloc(n, sizeof(*a->scores));
     a->names = csn_calloc(n, sizeof(*a->names));
     a->descriptions = csn_calloc(n, sizeof(*a->descriptions));
+    a->scripts = csn_calloc(n, sizeof(*a->scripts));
+    a->script_lens = csn_calloc(n, sizeof(*a->script_lens));
     a->stats = csn_calloc(n, sizeof(*a->stats));
     a->runs = csn_calloc(n_runs, sizeof(csn_candidate_result *));
     a->run_candidate = csn_calloc(n_runs, sizeof(*a->run_candidate));
@@ -198,6 +200,49 @@ TEST(json_is_one_document_with_the_documented_fields)
               "alpha beats beta: median total +6.0 points over 6 paired trials (p = 0.031)");
 }
 
+/* Tags taken out, blanks folded: what a reader of the page sees. */
+static const char *visible(const char *page)
+{
+    static csn_buf out = CSN_BUF_INIT_MAX((size_t) 1 << 30);
+    bool is_tag = false;
+
+    csn_buf_clear(&out);
+    for (const char *p = strstr(page, "<body"); *p; p++) {
+        is_tag = is_tag ? *p != '>' : *p == '<';
+        if (is_tag || *p == '>' || *p == '\n' || *p == ' ') {
+            if (out.len && out.data[out.len - 1] != ' ')
+                csn_buf_putc(&out, ' ');
+        } else {
+            csn_buf_putc(&out, *p);
+        }
+    }
+    return out.data;
+}
+
+TEST(success_verdict_and_score_are_three_things)
+{
+    csn_arena_result *a = an_arena(1, "some text that is long enough", 29);
+    const char *page, *text;
+
+    a->results[1]->success = a->scores[1].success = 1; /* ran well, wrote the wrong thing */
+    a->scores[1].disqualified = 1;
+    a->scores[1].total_score = 39.6;
+    page = reported(a, CSN_REPORT_HTML, NULL);
+    text = visible(page);
+    CHECK(strstr(text, "Candidate Success Verdict Quality Speed Score Time"));
+    CHECK(strstr(text, " alpha what it does PASS qualified 90.0 99.0 90.0 "));
+    CHECK(strstr(text, " PASS disqualified 80.0 98.0 (39.6) "));
+    CHECK(strstr(text, " FAIL disqualified 0.0 95.0 (19.8) "));
+    CHECK(strstr(page, "<td class=\"n t\">90.0</td>")); /* bold */
+    CHECK(!strstr(page, "<td class=\"n t\">(") && !strstr(page, "<td class=\"n t\">19.8"));
+    CHECK(!strstr(page, "class=\"val\" x=\"100%\" y=\"17\">(39.6"));
+    text = reported(a, CSN_REPORT_MARKDOWN, NULL);
+    CHECK(strstr(text,
+                 "| Candidate | Success | Verdict | Quality | Speed | Score | Time | Remark |"));
+    CHECK(strstr(text, "| alpha | PASS | qualified | 90.0 | 99.0 | **90.0** |"));
+    CHECK(strstr(text, "| beta | PASS | disqualified | 80.0 | 98.0 | (39.6) |"));
+}
+
 /* The value of an attribute in the n-th element that begins so. */
 static double attribute(const char *svg, const char *element, size_t n, const char *name)
 {
@@ -263,6 +308,27 @@ TEST(charts_do_not_shrink_with_the_page)
     CHECK(strstr(page, "<svg "));
     CHECK(!strstr(page, "viewBox"));
     CHECK(strstr(page, "width=\"100%\""));
+}
+
+TEST(artifacts_stand_side_by_side_and_scripts_are_there)
+{
+    csn_arena_result *a = an_arena(1, EVIL, strlen(EVIL));
+    const char *page;
+
+    a->scripts[0] = csn_strdup("print('the script of alpha')\n</pre><script>");
+    a->script_lens[0] = strlen(a->scripts[0]);
+    page = reported(a, CSN_REPORT_HTML, NULL);
+    CHECK(strstr(page, "print(&#39;the script of alpha&#39;)"));
+    CHECK(!strstr(page, "<script"));
+    CHECK(strstr(page, "<h2>Artifacts side by side</h2>"));
+    CHECK(strstr(page, "<section class=\"col c0\">") && strstr(page, "<section class=\"col c4\">"));
+    CHECK(strstr(page, "#c4:not(:checked)~.cols .c4{display:none}"));
+    for (size_t i = 1; i < a->n_candidates; i++) { /* one alone is compared with nothing */
+        free(a->results[i]->artifact_content);
+        a->results[i]->artifact_content = NULL;
+    }
+    CHECK(!strstr(reported(a, CSN_REPORT_HTML, NULL), "side by side</h2>"));
+    CHECK(strstr(reported(a, CSN_REPORT_MARKDOWN, NULL), "Script:\n\n```text\nprint("));
 }
 
 TEST(few_trials_are_called_few)

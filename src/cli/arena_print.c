@@ -17,8 +17,8 @@
 #include "table.h"
 
 enum {
-    WIDE = 60,
-    OTHERS = 28
+    WIDE = 76,
+    OTHERS = 34
 }; /* columns that the whole table fits in, and that the short one takes beside names */
 
 static void rule(csn_buf *out, char c, int n)
@@ -60,13 +60,19 @@ void cli_arena_banner(int fd, const csn_arena_options *o, size_t n_candidates, c
     send(fd, &out);
 }
 
-static const char *number(double v)
+const char *cli_arena_verdict(const csn_score *score)
+{
+    return score->disqualified ? "disqualified" : "qualified";
+}
+
+/* In brackets: of somebody who is out it decides nothing. */
+static const char *number(double v, bool in_brackets)
 {
     static char ring[4][32];
     static unsigned at;
     char *text = ring[at++ % 4];
 
-    (void) snprintf(text, 32, "%.1f", v);
+    (void) snprintf(text, 32, in_brackets ? "(%.1f)" : "%.1f", v);
     return text;
 }
 
@@ -138,13 +144,13 @@ static size_t cut_at(const char *text, size_t columns)
 /* A narrow terminal gets what decides, and no line that is broken in two. */
 static void put_scores(csn_buf *out, const csn_arena_result *r, bool is_narrow)
 {
-    csn_auto(table) cli_table t = CLI_TABLE_INIT(is_narrow ? 4 : 6, is_narrow ? 0xc : 0x3c);
-    static const char *const heads[] = {
-        "Candidate", "Success", "Quality", "Speed", "TOTAL", "Time"
-    };
+    csn_auto(table) cli_table t = CLI_TABLE_INIT(is_narrow ? 4 : 7, is_narrow ? 0x8 : 0x78);
+    static const char *const heads[] = { "Candidate", "Success", "Verdict", "Quality",
+                                         "Speed",     "TOTAL",   "Time" };
+    static const bool is_wide[] = { false, false, false, true, true, false, true };
 
     for (size_t i = 0; i < CSN_COUNT(heads); i++)
-        if (!is_narrow || (i != 2 && i != 3))
+        if (!is_narrow || !is_wide[i])
             cli_table_cell(&t, heads[i]);
     for (size_t i = 0; i < r->n_candidates; i++) {
         const csn_score *s = &r->scores[i];
@@ -155,15 +161,17 @@ static void put_scores(csn_buf *out, const csn_arena_result *r, bool is_narrow)
             is_narrow ? cut_at(r->names[i], cli_columns() > OTHERS + 4 ? cli_columns() - OTHERS : 4)
                       : strlen(r->names[i]));
         cli_table_cell(&t, name.data);
-        cli_table_cell(&t, s->disqualified ? "FAIL" : "PASS");
+        cli_table_cell(&t, s->success ? "PASS" : "FAIL");
+        cli_table_cell(&t, cli_arena_verdict(s));
         if (!is_narrow) {
-            cli_table_cell(&t, number(s->quality_score));
-            cli_table_cell(&t, number(s->speed_score));
+            cli_table_cell(&t, number(s->quality_score, false));
+            cli_table_cell(&t, number(s->speed_score, false));
         }
-        cli_table_cell(&t, number(s->total_score));
-        cli_table_cell(&t, r->results[i]->t_exec >= 0
-                               ? cli_duration_ms((int64_t) (s->exec_seconds * 1000))
-                               : "");
+        cli_table_cell(&t, number(s->total_score, s->disqualified));
+        if (!is_narrow)
+            cli_table_cell(&t, r->results[i]->t_exec >= 0
+                                   ? cli_duration_ms((int64_t) (s->exec_seconds * 1000))
+                                   : "");
     }
     cli_table_put(&t, out, 0);
 }
@@ -183,7 +191,7 @@ void cli_arena_scores(int fd, const csn_arena_result *r)
     if (r->winner >= 0) {
         csn_buf_printf(&out, "\n%sWinner: ", cli_has_color(fd) ? "\033[1;32m" : "");
         cli_put_safe(&out, r->names[r->winner]);
-        csn_buf_printf(&out, " (%.1f)%s\n", r->scores[r->winner].total_score,
+        csn_buf_printf(&out, " (score %.1f)%s\n", r->scores[r->winner].total_score,
                        cli_has_color(fd) ? "\033[0m" : "");
     } else {
         csn_buf_printf(&out, "\nNo winner: %s\n",

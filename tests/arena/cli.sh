@@ -78,10 +78,10 @@ $(printf -- '-%.0s' {1..40})
 like 'arena: plain lines carry the name' "$out" '*\[a\] \[Run\] Executing...*'
 like 'arena: table' "$out" "*PHASE: Scoring
 $(printf -- '-%.0s' {1..40})
-Candidate  Success  Quality  Speed  TOTAL *
-a          PASS       100.0 *
-b          FAIL         0.0 *"
-like 'arena: winner and files' "$out" '*Winner: a (*Artifacts: artifacts/
+Candidate  Success  Verdict       Quality  Speed   TOTAL *
+a          PASS     qualified       100.0 *
+b          FAIL     disqualified      0.0 *(*)*"
+like 'arena: winner and files' "$out" '*Winner: a (score *Artifacts: artifacts/
 Results: artifacts/results.json
 Report: r.html
 Report: r.md'
@@ -91,6 +91,18 @@ is 'arena: results.json' "$(json 'd["winner_id"], d["execution_mode"], [s["succe
     "('a', 'local', [True, False])"
 like 'arena: html' "$(head -c 15 r.html)" '<!doctype html>'
 like 'arena: markdown' "$(cat r.md)" '# Arena report*Winner: a*'
+is 'arena: results.json tells success, verdict and score apart' \
+    "$(json '[(s["success"], s["verdict"], s["total_score"] > 90) for s in d["scores"]], [r["verdict"] for r in d["runs"]]' <artifacts/results.json)" \
+    "([(True, 'qualified', True), (False, 'disqualified', False)], ['qualified', 'disqualified'])"
+is 'arena: … and has the scripts' "$(json 'd["candidates"][1]["script"]' <artifacts/results.json)" "$(cat bad.py)"
+like 'arena: the scripts are in the page' "$(cat r.html)" '*&quot;hello&quot;, sys.argv\[1\]*import sys; sys.exit(3)*'
+like 'arena: … and in the Markdown' "$(cat r.md)" '*Script:*import sys; sys.exit(3)*'
+cat >short.py <<'END'
+import sys
+open(sys.argv[2], "w").write("short")
+END
+both caisson arena -c s=short.py -c a=good.py x --artifacts three -q
+like 'arena: a success can be disqualified' "$out" '*s          PASS     disqualified      0.0 *(*)*'
 is 'arena: no winner' "$(status caisson arena -c b=bad.py x)" 1
 is 'arena: forge is another name' "$(status caisson forge -c a=good.py x)" 0
 is 'arena: no candidates is misuse' "$(status caisson arena x)" 2
