@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena_print.h"
 #include "base/fault.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -37,6 +38,7 @@ void cli_view_begin(cli_view *view, int fd, bool is_live, bool is_quiet,
         view->lanes[i].id = candidates[i].id;
         view->lanes[i].name = candidates[i].name ? candidates[i].name : candidates[i].id;
         view->lanes[i].last = (csn_buf) CSN_BUF_INIT_MAX(4096);
+        view->lanes[i].lines = (csn_buf) CSN_BUF_INIT;
         view->lanes[i].n_trials = n_trials > 0 ? n_trials : 1;
     }
     if (view->is_live) {
@@ -53,22 +55,68 @@ static cli_lane *lane_of(cli_view *v, const char *id)
     return NULL;
 }
 
+/* ---- plain lines ---- */
+
+static void write_lines(cli_view *v, cli_lane *lane)
+{
+    (void) cli_write(v->fd, lane->lines.data,
+                     lane->lines.len); /* a closed reader stops the talk, not the work */
+    csn_buf_clear(&lane->lines);
+}
+
+static void begin_block(cli_view *v, cli_lane *lane)
+{
+    csn_auto(buf) csn_buf head = CSN_BUF_INIT;
+
+    csn_buf_puts(&head, "[");
+    cli_put_safe(&head, lane->name);
+    csn_buf_puts(&head, "]\n");
+    (void) cli_write(v->fd, head.data, head.len); /* as above */
+    v->block = lane;
+    write_lines(v, lane);
+}
+
+/* One has ended: the blocks of those that have ended meanwhile, then one that is under way. */
+static void next_block(cli_view *v)
+{
+    cli_lane *next = NULL;
+
+    v->block = NULL;
+    for (size_t i = 0; i < v->n; i++) {
+        cli_lane *lane = &v->lanes[i];
+
+        if (lane->lines.len == 0)
+            continue;
+        if (lane->n_done == lane->n_trials)
+            begin_block(v, lane);
+        else if (!next)
+            next = lane;
+    }
+    v->block = NULL;
+    if (next)
+        begin_block(v, next);
+}
+
+static void put_line(cli_view *v, cli_lane *lane)
+{
+    csn_buf_printf(&lane->lines, "  %s\n", lane->last.data);
+    if (!v->block)
+        begin_block(v, lane);
+    else if (v->block == lane)
+        write_lines(v, lane);
+}
+
 void cli_view_log(const char *candidate_id, const char *message, void *user)
 {
     cli_view *v = user;
     cli_lane *lane = lane_of(v, candidate_id);
-    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
 
     if (!lane || v->is_quiet)
         return;
     csn_buf_clear(&lane->last);
     cli_put_safe(&lane->last, message);
-    if (v->is_live)
-        return;
-    csn_buf_puts(&line, "[");
-    cli_put_safe(&line, lane->name);
-    csn_buf_printf(&line, "] %s\n", lane->last.data);
-    (void) cli_write(v->fd, line.data, line.len); /* a closed reader stops the talk, not the work */
+    if (!v->is_live)
+        put_line(v, lane);
 }
 
 /* The last whole line of a piece that isn't blank. Cheap: only the end of the piece is looked at. */
@@ -115,6 +163,8 @@ void cli_view_state(size_t index, unsigned trial, csn_run_state state,
     lane->n_done++;
     lane->n_failed += !result->success;
     lane->took_ns = (int64_t) (result->runtime_seconds * 1e9);
+    if (v->block == lane && lane->n_done == lane->n_trials)
+        next_block(v);
     csn_buf_clear(&lane->last);
     if (result->error_message)
         cli_put_safe(&lane->last, result->error_message);
@@ -175,9 +225,9 @@ static void put_state(const cli_lane *lane, char out[32])
         (void) snprintf(out, 32, "%u/%u succeeded", lane->n_trials - lane->n_failed, lane->n_trials);
     else
         (void) snprintf(out, 32, "%s",
-                        lane->state == CSN_RUN_DONE && lane->n_failed > 0
-                            ? "failed"
-                            : csn_run_state_name(lane->state));
+                        lane->state != CSN_RUN_DONE ? csn_run_state_name(lane->state)
+                        : lane->n_failed > 0        ? "failed"
+                                                    : "succeeded");
 }
 
 static void put_lane(const cli_view *v, const cli_lane *lane, size_t columns, csn_buf *out)
@@ -250,6 +300,19 @@ static void put_lanes(const cli_view *v, size_t room, size_t columns, csn_buf *o
     csn_buf_printf(out, "   %s and %zu more\033[K", v->is_ascii ? "..." : "…", v->n - shown);
 }
 
+/* The success of the runs stands in the row; the verdict and the score are told when everybody was judged. */
+static void put_outcome(cli_lane *lane, const csn_score *s)
+{
+    csn_buf_clear(&lane->last);
+    csn_buf_puts(&lane->last, cli_arena_verdict(s));
+    if (!s->disqualified)
+        csn_buf_printf(&lane->last, ", score %.1f", s->total_score);
+    else if (s->reason) {
+        csn_buf_puts(&lane->last, ": ");
+        cli_put_safe(&lane->last, s->reason);
+    }
+}
+
 /* What the live display said last stays on the screen. */
 static void leave_lanes(cli_view *view)
 {
@@ -262,8 +325,11 @@ static void leave_lanes(cli_view *view)
     (void) cli_write(view->fd, out.data, out.len); /* as for every frame */
 }
 
-void cli_view_end(cli_view *view)
+void cli_view_end(cli_view *view, const csn_arena_result *result)
 {
+    next_block(view);
+    for (size_t i = 0; result && !result->no_sandbox && !result->cancelled && i < view->n; i++)
+        put_outcome(&view->lanes[i], &result->scores[i]);
     if (view->is_live) {
         cli_term_restore();
         view->is_live = false;
@@ -271,6 +337,8 @@ void cli_view_end(cli_view *view)
     }
     for (size_t i = 0; i < view->n; i++)
         csn_buf_free(&view->lanes[i].last);
+    for (size_t i = 0; i < view->n; i++)
+        csn_buf_free(&view->lanes[i].lines);
     free(view->lanes);
     view->lanes = NULL;
     view->n = 0;

@@ -1,5 +1,6 @@
-/* What the user sees while candidates run: on a terminal one line for each, redrawn in place; elsewhere plain lines
- * with the candidate's name in front. */
+/* What the user sees while candidates run: on a terminal one line for each, redrawn in place; elsewhere a block of plain
+ * lines for each, below its name. Blocks are written one at a time: the lines of one candidate as they come, those of the
+ * others when it is their turn. */
 #ifndef CSN_CLI_ARENA_VIEW_H
 #define CSN_CLI_ARENA_VIEW_H
 
@@ -16,6 +17,7 @@ typedef struct cli_lane {
     unsigned n_running, n_done, n_failed, n_trials;
     int64_t since_ns, took_ns; /* start of the present run; length of the last one */
     csn_buf last;              /* the last log line */
+    csn_buf lines;             /* of its block, not yet written */
 } cli_lane;
 
 typedef struct cli_view {
@@ -26,12 +28,14 @@ typedef struct cli_view {
     const char *mode;
     int64_t start_ns;
     unsigned frame;
+    cli_lane *block; /* the one whose lines are written as they come; NULL: none */
 } cli_view;
 
 /* fd: where it goes. live: redraw in place, if fd is a terminal. */
 void cli_view_begin(cli_view *view, int fd, bool is_live, bool is_quiet,
                     const csn_candidate *candidates, size_t n, unsigned n_trials, const char *mode);
-void cli_view_end(cli_view *view); /* the terminal is as before */
+/* The terminal is as before. `result` (may be NULL) says what became of everybody. */
+void cli_view_end(cli_view *view, const csn_arena_result *result);
 
 /* csn_log_fn, csn_run_state_fn and csn_tick_fn; `user` is the view. */
 void cli_view_log(const char *candidate_id, const char *message, void *user);

@@ -304,7 +304,7 @@ static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
     c->run.tick_ms = 80;
     c->run.user_data = &view;
     r = csn_arena_run(engine, c->candidates, c->n, &c->o, &result, &err);
-    cli_view_end(&view);
+    cli_view_end(&view, result);
     if (r == CSN_E_INVALID)
         status = cli_usage(c->cmd, "%s", err.message);
     else

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "arena_opts.h"
-#include "arena_view.h"
 #include "base/str.h"
 #include "commands.h"
 #include "out.h"
@@ -94,6 +93,17 @@ static int show(const struct values *v, const csn_candidate_result *r)
     return status_of(r);
 }
 
+static void log_line(const char *candidate_id, const char *message, void *user)
+{
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+
+    (void) user;
+    csn_buf_printf(&line, "[%s] ", candidate_id);
+    cli_put_safe(&line, message);
+    csn_buf_putc(&line, '\n');
+    (void) cli_write(STDERR_FILENO, line.data, line.len); /* only talk */
+}
+
 static int run_it(const struct values *v, const csn_candidate *c, csn_run_options *o,
                   uint32_t optional_walls)
 {
@@ -101,7 +111,6 @@ static int run_it(const struct values *v, const csn_candidate *c, csn_run_option
     csn_candidate_result *result = NULL;
     csn_cancel *cancel = NULL;
     csn_error err = { 0 };
-    cli_view view;
     int status;
 
     if (csn_cancel_new(&cancel, &err) < 0)
@@ -114,13 +123,10 @@ static int run_it(const struct values *v, const csn_candidate *c, csn_run_option
         }
     }
     cli_arena_catch_signals(cancel);
-    cli_view_begin(&view, STDERR_FILENO, false, v->quiet, c, 1, 1, engine ? "local" : "daytona");
     o->cancel = cancel;
-    o->on_log = cli_view_log;
-    o->user_data = &view;
+    o->on_log = v->quiet ? NULL : log_line;
     status =
         csn_candidate_run(engine, c, o, &result, &err) < 0 ? cli_fail(&err, NULL) : show(v, result);
-    cli_view_end(&view);
     csn_candidate_result_free(result);
     cli_arena_catch_signals(NULL);
     csn_cancel_free(cancel);

@@ -26,6 +26,8 @@ like 'candidate: log lines carry the id' "$err" '*\[good\] \[Sandbox\] Connectin
 both caisson candidate bad.py -o x -q
 is 'candidate: exit status of a failure' "$status" 1
 is 'candidate: the message' "$err" 'caisson: Script exited with code 3'
+printf '\xef\xbb\xbfimport sys\nopen(sys.argv[2], "w").write("marked")\n' > marked.py
+is 'candidate: a script with a byte order mark' "$(caisson candidate marked.py -o x -q)" marked
 printf 'for n in range(100): print("line", n)\n1/0\n' > crash.py
 both caisson candidate crash.py -o x
 like 'candidate: what a script said last is shown' "$err" '*Exit code: 1*line 99*ZeroDivisionError: division by zero*caisson: Script exited with code 1*'
@@ -75,7 +77,24 @@ Execution: LOCAL
 PHASE: Running Candidates
 $(printf -- '-%.0s' {1..40})
 *"
-like 'arena: plain lines carry the name' "$out" '*\[a\] \[Run\] Executing...*'
+like 'arena: plain lines stand below their candidate' "$out" '*
+\[a\]
+  \[Sandbox\] Connecting...
+  \[Sandbox\] Creating sandbox...
+  \[Sandbox\] Sandbox ready: ????????...
+  \[Sandbox\] Script uploaded
+  \[Run\] Executing...
+  \[Run\] Exit code: 0
+  \[Done\] Artifact retrieved
+  \[Sandbox\] Cleaning up...
+*'
+like 'arena: … the other one, too' "$out" '*
+\[b\]
+  \[Sandbox\] Connecting...
+*
+  \[Run\] Exit code: 3
+*'
+is 'arena: each has one block' "$(grep -c '^\[' <<<"$out")" 2
 like 'arena: table' "$out" "*PHASE: Scoring
 $(printf -- '-%.0s' {1..40})
 Candidate  Success  Verdict       Quality  Speed   TOTAL *
@@ -199,7 +218,8 @@ printf '#!/bin/sh\nsleep 0.4\necho a text that is long enough >"$2"\n' >slow.sh
 chmod +x slow.sh
 TERM=dumb at_terminal 80 caisson arena -c a=slow.sh x >dumb.out
 is 'TERM=dumb: no escape sequences' "$(grep -c $'\033' dumb.out)" 0
-like 'TERM=dumb: plain lines instead' "$(cat dumb.out)" '*\[a\] \[Sandbox\] *Winner: a*'
+like 'TERM=dumb: plain lines instead' "$(tr -d '\r' <dumb.out)" '*\[a\]
+  \[Sandbox\] *Winner: a*'
 TERM=xterm at_terminal 40 sh -c 'stty cols 40; caisson arena -c a-candidate-with-a-long-name=slow.sh -c b=slow.sh x --trials 2' >narrow.out
 lines_of() { sed -e $'s/\033\\[[0-9;?]*[a-zA-Z]//g' -e 's/\r/\n/g' "$1"; }
 is '40 columns: no line of the display and the scores is wider' \
@@ -208,14 +228,16 @@ like '40 columns: each has its row' "$(lines_of narrow.out)" '* b *running*'
 LC_ALL=C TERM=xterm at_terminal 80 caisson arena -c a=slow.sh -c bad=bad.py x >ascii.out
 is 'LANG=C: ASCII only' "$(LC_ALL=C grep -c '[^ -~[:space:]'$'\033'']' ascii.out)" 0
 like 'LANG=C: marks are there' "$(lines_of ascii.out)" '*+ a *x bad *'
+like 'live: what stays on the screen tells success, verdict and score' "$(lines_of ascii.out)" \
+    '*+ a *succeeded *s  qualified, score 9*x bad *failed *s  disqualified: exit code 3*'
 is 'LANG=C: receipts, too' "$(LC_ALL=C caisson run --receipt -- true 2>&1 | LC_ALL=C grep -c '[^ -~]')" 0
 
 # ---- broken off ----
 printf 'import sys\nopen(sys.argv[2], "w").write("artifact")\n' >quick.py
 env --default-signal=INT caisson arena -c q=quick.py -c s=sleeper.sh x --artifacts int --report int.md --report int.html >int.out 2>&1 &
 pid=$!
-until_true 20 grep -q '\[q\] \[Sandbox\] Cleaning up' int.out
-until_true 20 grep -q '\[s\] \[Sandbox\] Executing' int.out
+until_true 20 grep -q '^\[s\]' int.out # whose lines come when those of q are whole
+until_true 20 grep -q 'Executing' <(sed '1,/^\[s\]/d' int.out)
 kill -INT $pid
 wait $pid
 is 'broken off: 130' "$?" 130

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """candidate and arena in both backends, from one table: same result, same artifacts, same words."""
+import itertools
 import json
 import os
 import pathlib
@@ -69,7 +70,10 @@ def candidates_end_alike_in_both_backends(work, server):
 
 
 def lines_of(log, name):
-    return [line for line in words(log).splitlines() if line.startswith(f"[{name}]")]
+    """The candidate's block: its name, and the indented lines below it."""
+    lines = words(log).splitlines()
+    at = lines.index(f"[{name}]")
+    return list(itertools.takewhile(lambda line: line.startswith("  "), lines[at + 1:]))
 
 
 def an_arena_has_the_same_winner_and_artifacts(work, server):
@@ -89,6 +93,7 @@ def an_arena_has_the_same_winner_and_artifacts(work, server):
     lib.equal(ran["daytona"], ran["local"], "arena: the same winner, artifacts and scores")
     for name in ("Alpha", "Beta", "Gamma", "Delta", "Epsilon"):
         lib.equal(lines_of(said["daytona"], name), lines_of(said["local"], name), f"arena: the words of {name}")
+        lib.ok(len(lines_of(said["local"], name)) >= 8, f"arena: … of {name} are whole", said["local"])
     lib.has(said["daytona"].decode(), "\nExecution: DAYTONA\n", "arena: the banner says where")
     lib.has(said["local"].decode(), "\nExecution: LOCAL\n", "arena: … and here")
 
