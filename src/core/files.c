@@ -197,17 +197,18 @@ static void free_request(csn_op *op)
 }
 
 static const struct {
+    const char *what;
     bool needs_arg;
 } verbs[] = {
-    [CSN_FILE_STAT] = { 0 },
-    [CSN_FILE_LIST] = { 0 },
-    [CSN_FILE_MKDIR] = { 0 },
-    [CSN_FILE_MOVE] = { .needs_arg = true },
-    [CSN_FILE_DELETE] = { 0 },
-    [CSN_FILE_CHMOD] = { 0 },
-    [CSN_FILE_FIND] = { .needs_arg = true },
-    [CSN_FILE_SEARCH] = { .needs_arg = true },
-    [CSN_FILE_REPLACE] = { .needs_arg = true },
+    [CSN_FILE_STAT] = { "look at a file" },
+    [CSN_FILE_LIST] = { "list a directory" },
+    [CSN_FILE_MKDIR] = { "make a directory" },
+    [CSN_FILE_MOVE] = { "move a file", .needs_arg = true },
+    [CSN_FILE_DELETE] = { "delete a file" },
+    [CSN_FILE_CHMOD] = { "change a file's mode" },
+    [CSN_FILE_FIND] = { "find files", .needs_arg = true },
+    [CSN_FILE_SEARCH] = { "search in files", .needs_arg = true },
+    [CSN_FILE_REPLACE] = { "replace text in files", .needs_arg = true },
 };
 
 static int check_request(csn_file_request *req, csn_error *err)
@@ -231,9 +232,10 @@ csn_op *csn_file_request_async(csn_sandbox *sandbox, const csn_file_request *req
     csn_file_request req;
     request_op *q;
 
-    if (csn_sandbox_need(sandbox, file, "use files", err) < 0 ||
+    if (csn_sandbox_check(sandbox, err) < 0 ||
         csn_options_read(&req, sizeof(req), request, "csn_file_request", err) < 0 ||
-        check_request(&req, err) < 0 || csn_files_check_path(req.path, err) < 0 ||
+        check_request(&req, err) < 0 ||
+        csn_sandbox_need(sandbox, file, verbs[req.verb].what, err) < 0 || csn_files_check_path(req.path, err) < 0 ||
         !(q = csn_op_new(sandbox->engine, sizeof(*q), &kind, user, err)))
         return NULL;
     q->base.done.count = done;

@@ -11,6 +11,6 @@ with lib.Work() as work:
     server = lib.Server(work).start()
     env = environment(f"http://127.0.0.1:{server.port}/api", server.key())
     done = subprocess.run([os.environ["CSN_REMOTE_ENGINE"], *sys.argv[1:]], env=env, stdin=subprocess.DEVNULL,
-                          timeout=240, check=False)
+                          timeout=540, check=False)
     server.stop()
 sys.exit(done.returncode)

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "story/op_walk.h"
 #include "story/story.h"
 
 static csn_engine *remote_engine(void)
@@ -180,6 +181,17 @@ TEST(what_it_can_not_do_it_says_by_name)
     (void) csn_file_mkdir(box, "d", 0755, &why);
     CHECK_STR(why.message, "the remote backend can't make a directory yet");
     csn_sandbox_free(box);
+}
+
+TEST_TIMEOUT(every_verb_is_given_up_at_every_step, 400)
+{
+    csn_engine *engine = remote_engine();
+
+    csn_test_defer(free_engine, engine);
+    for (size_t i = 0; i < n_op_verbs; i++)
+        if (!op_verbs[i].is_local)
+            walk_op(engine, &op_verbs[i]);
+    CHECK_INT(count_boxes(engine), 0);
 }
 
 TEST(an_engine_takes_what_it_made_along)

@@ -399,7 +399,7 @@ const op_verb op_verbs[] = {
     { OP_SANDBOX, "usage", .is_local = true, .begin = usage },
     { OP_SANDBOX, "snapshot", .is_local = true, .is_made = true, .begin = snapshot },
     { OP_SANDBOX, "fork", .is_local = true, .is_made = true, .begin = fork_box },
-    { OP_COMMAND, "run", .is_made = true, .begin = run_attached },
+    { OP_COMMAND, "run", .is_local = true, .is_made = true, .begin = run_attached },
     { OP_COMMAND, "run in the background", .is_local = true, .is_made = true,
       .begin = run_background },
     { OP_COMMAND, "run something short", .is_made = true, .begin = run_short },
