@@ -76,6 +76,13 @@ static int on_started(csn_keeper *k, csn_msg *msg)
     return 0;
 }
 
+/* An end is told by the command's shepherd, and by init for a shepherd that was killed. One that is killed between its
+ * frame and its note for init that it was sent has the end told twice; the first counts. -EBADMSG: nobody was sent. */
+static int hear_again(const csn_keeper *k, uint32_t process)
+{
+    return process != 0 && process <= k->last_command ? 0 : -EBADMSG;
+}
+
 static int on_failed(csn_keeper *k, csn_msg *msg)
 {
     csn_init_failed failed;
@@ -83,7 +90,9 @@ static int on_failed(csn_keeper *k, csn_msg *msg)
 
     csn_msg_fixed(msg, &failed, sizeof(failed));
     cmd = csn_command_find(k, failed.process, false);
-    if (!cmd || cmd->is_started)
+    if (!cmd)
+        return hear_again(k, failed.process);
+    if (cmd->is_started)
         return -EBADMSG;
     reply_failed(cmd, &failed);
     csn_command_finish(cmd, CSN_ENDED_RUNNING, 0, 0);
@@ -105,7 +114,7 @@ static int on_exited(csn_keeper *k, csn_msg *msg)
     csn_msg_fixed(msg, &exited, sizeof(exited));
     cmd = csn_command_find(k, exited.process, false);
     if (!cmd)
-        return -EBADMSG;
+        return hear_again(k, exited.process);
     if (!cmd->is_started) { /* its shepherd was killed between the start and the word of it */
         reply_failed(cmd, &(csn_init_failed){ .process = exited.process,
                                               .sys_errno = ECHILD,

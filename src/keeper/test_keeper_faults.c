@@ -143,6 +143,7 @@ static void lie(void)
 static void be_hostile(const char *how)
 {
     csn_init_exited exited = { .process = 1 };
+    csn_init_failed failed = { .sys_errno = EIO, .stage = CSN_STAGE_FORK };
 
     if (strcmp(how, "mute") == 0)
         _exit(0);
@@ -159,6 +160,18 @@ static void be_hostile(const char *how)
         exited.process = hear_spawn();
         say(CSN_FRAME_INIT_EXITED, &exited, sizeof(exited), NULL, 0);
         lie();
+    } else if (strcmp(how, "twice") == 0) {
+        csn_init_started started = { .process = exited.process = hear_spawn() };
+        say(CSN_FRAME_INIT_STARTED, &started, sizeof(started), NULL, 0);
+        say(CSN_FRAME_INIT_EXITED, &exited, sizeof(exited), NULL, 0);
+        say(CSN_FRAME_INIT_EXITED, &exited, sizeof(exited), NULL, 0);
+        failed.process = hear_spawn();
+        say(CSN_FRAME_INIT_FAILED, &failed, sizeof(failed), NULL, 0);
+        say(CSN_FRAME_INIT_FAILED, &failed, sizeof(failed), NULL, 0);
+        lie();
+    } else if (strcmp(how, "ahead") == 0) {
+        exited.process = hear_spawn() + 1;
+        say(CSN_FRAME_INIT_EXITED, &exited, sizeof(exited), NULL, 0);
     } else if (strcmp(how, "false-pty") == 0) {
         csn_init_started started = { .process = hear_spawn() };
         int fd = open("/tmp/x", O_RDWR | O_CREAT, 0600);
@@ -269,4 +282,33 @@ TEST(an_end_without_a_start_fails_the_command_and_not_the_sandbox)
     started(&b);
     (void) exited(&b);
     stop_box(&b, -1, true);
+}
+
+/* A shepherd that is killed between its report and its note that it has reported: init reports for it, again. */
+TEST(an_end_that_is_told_twice_is_no_reason_to_end_the_sandbox)
+{
+    static box b;
+
+    start_hostile(&b, make_state(), "twice");
+    expect(&b, CSN_FRAME_READY);
+    spawn_with(&b, "true", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
+    started(&b);
+    (void) exited(&b);
+    spawn_with(&b, "true", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
+    CHECK_INT(hear(&b), CSN_FRAME_ERROR);
+    spawn_with(&b, "true", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
+    started(&b);
+    (void) exited(&b);
+    stop_box(&b, -1, true);
+}
+
+TEST(an_end_of_a_command_that_was_never_sent_ends_the_sandbox)
+{
+    static box b;
+
+    start_hostile(&b, make_state(), "ahead");
+    expect(&b, CSN_FRAME_READY);
+    spawn_with(&b, "true", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
+    CHECK_INT(hear(&b), CSN_FRAME_ERROR); /* it ended before the command was started */
+    check_ended(&b);
 }
