@@ -70,8 +70,15 @@ static int read_text(csn_command *cmd, csn_unpack u)
 static void on_kill_late(csn_timer *timer, void *user)
 {
     csn_command *cmd = user;
+    csn_keeper *k = cmd->k;
+    const uint32_t number = cmd->state.process;
     int64_t again = csn_deadline_in_ms(CSN_KILL_WAIT_MS);
 
+    /* On a crowded machine it may be us who are late, and the word of its end has long been here. */
+    csn_link_hear(k);
+    cmd = csn_command_find(k, number, false);
+    if (!cmd || k->is_ending)
+        return;
     /* Frozen for a copy: it dies when it thaws. */
     if (cmd->k->lender && csn_timer_set(cmd->k->loop, timer, again, on_kill_late, cmd) == 0)
         return;

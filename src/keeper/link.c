@@ -11,6 +11,8 @@
 
 #include "serve.h"
 
+enum { FRAMES_MAX = 2 * CSN_PROCESS_MAX }; /* a start and an end of each: init has no more to say */
+
 static void end_lost(csn_keeper *k)
 {
     csn_cgroup_usage usage;
@@ -135,17 +137,15 @@ static int on_exited(csn_keeper *k, csn_msg *msg)
     return 0;
 }
 
-static void on_control(csn_source *src, uint32_t events, void *user)
+/* False: there is nothing to hear. */
+static bool hear_frame(csn_keeper *k)
 {
-    csn_keeper *k = user;
     csn_auto(msg) csn_msg msg = CSN_MSG_INIT;
     int r = csn_frame_recv(k->control_fd, csn_frame_bytes, sizeof(csn_frame_bytes),
                            CSN_SAID_BY_INIT, MSG_DONTWAIT, &msg);
 
-    (void) src;
-    (void) events;
     if (r == -EAGAIN)
-        return;
+        return false;
     if (r == 1 && msg.head.type == CSN_FRAME_INIT_STARTED)
         r = on_started(k, &msg);
     else if (r == 1 && msg.head.type == CSN_FRAME_INIT_FAILED)
@@ -156,6 +156,20 @@ static void on_control(csn_source *src, uint32_t events, void *user)
         r = -EBADMSG;
     if (r < 0)
         end_lost(k);
+    return true;
+}
+
+static void on_control(csn_source *src, uint32_t events, void *user)
+{
+    (void) src;
+    (void) events;
+    (void) hear_frame(user); /* one a turn: clients have theirs in between */
+}
+
+void csn_link_hear(csn_keeper *k)
+{
+    for (int i = 0; i < FRAMES_MAX && !k->is_ending && hear_frame(k); i++)
+        ;
 }
 
 static void on_init_dead(csn_source *src, uint32_t events, void *user)

@@ -94,6 +94,7 @@ csn_ending csn_command_classify(csn_command *cmd, int wait_status); /* endings.c
 /* --- link.c: what init says -------------------------------------------------------------------------------------- */
 
 int csn_link_open(csn_keeper *k);
+void csn_link_hear(csn_keeper *k); /* what init has said by now. Commands may be gone afterwards */
 int csn_link_spawn(csn_keeper *k, const csn_init_spawn *spawn, csn_unpack spec, const int *fds,
                    size_t n_fds);
 void csn_link_kill(csn_keeper *k, uint32_t process, int sig, bool whole_tree);

@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "csn_test.h"
 #include "drive.h"
+#include "keeper.h"
 #include "wire/spec.h"
 
 #ifdef CSN_TEST_HOOKS
@@ -126,6 +127,23 @@ static uint32_t hear_spawn(void)
     return spawn.process;
 }
 
+/* Says what it has to say about a kill when the second command's input ends, and then ends its output. */
+static void be_patient(void)
+{
+    static char buf[CSN_FRAME_MAX];
+    csn_msg msg = CSN_MSG_INIT;
+    csn_init_started first = { .process = hear_spawn() }, second = { .process = first.process + 1 };
+    csn_init_exited exited = { .process = first.process, .wait_status = SIGKILL };
+
+    say(CSN_FRAME_INIT_STARTED, &first, sizeof(first), NULL, 0);
+    if (csn_frame_recv(CSN_KEEPER_FD, buf, sizeof(buf), CSN_SAID_TO_INIT, 0, &msg) != 1)
+        _exit(3);
+    (void) !read(msg.fds[0], buf, 1);
+    say(CSN_FRAME_INIT_STARTED, &second, sizeof(second), NULL, 0);
+    say(CSN_FRAME_INIT_EXITED, &exited, sizeof(exited), NULL, 0);
+    csn_msg_done(&msg);
+}
+
 static void lie(void)
 {
     csn_init_started started = { .process = hear_spawn(), .pid = -77 };
@@ -156,6 +174,8 @@ static void be_hostile(const char *how)
         say(CSN_FRAME_INIT_READY, NULL, 0, NULL, 0);
     else if (strcmp(how, "liar") == 0)
         lie();
+    else if (strcmp(how, "patient") == 0)
+        be_patient();
     else if (strcmp(how, "silent") == 0) {
         exited.process = hear_spawn();
         say(CSN_FRAME_INIT_EXITED, &exited, sizeof(exited), NULL, 0);
@@ -310,5 +330,45 @@ TEST(an_end_of_a_command_that_was_never_sent_ends_the_sandbox)
     expect(&b, CSN_FRAME_READY);
     spawn_with(&b, "true", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
     CHECK_INT(hear(&b), CSN_FRAME_ERROR); /* it ended before the command was started */
+    check_ended(&b);
+}
+
+/* Two frames wait when it comes back, and the one that says that the tree is gone is the second. */
+TEST(a_keeper_that_had_no_turn_for_too_long_hears_init_before_it_ends_the_sandbox)
+{
+    static box b;
+    csn_signal kill_first = { .signal = SIGKILL, .whole_tree = 1, .ending = CSN_ENDED_KILLED };
+    int in[2], out[2], status;
+    char byte;
+
+    CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+    start_hostile(&b, make_state(), "patient");
+    expect(&b, CSN_FRAME_READY);
+    spawn_with(&b, "first", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
+    kill_first.process = started(&b);
+    spawn_with(&b, "second", (csn_spawn){ .fds = CSN_FD_STDIN | CSN_FD_STDOUT, .output_bytes = -1 },
+               (const int[]){ in[0], out[1] }, 2);
+    close(in[0]);
+    close(out[1]);
+    ask(&b, CSN_FRAME_SIGNAL, &kill_first, sizeof(kill_first), NULL, 0, NULL, 0);
+    expect(&b, CSN_FRAME_DONE);
+    CHECK(kill(b.keeper, SIGSTOP) == 0);
+    CHECK_INT(waitpid(b.keeper, &status, WUNTRACED), b.keeper);
+    int64_t due = csn_deadline_in_ms(CSN_KILL_WAIT_MS);
+    close(in[1]);
+    CHECK_INT(read(out[0], &byte, 1), 0); /* init has said all */
+    close(out[0]);
+    while (!csn_deadline_passed(due))
+        (void) poll(NULL, 0, csn_remaining_ms(due));
+    CHECK(kill(b.keeper, SIGCONT) == 0);
+    CHECK_INT(started(&b), kill_first.process + 1);
+    CHECK_INT(exited(&b).process, kill_first.process);
+    csn_signal poke_second = { .process = kill_first.process + 1, .signal = SIGURG };
+    ask(&b, CSN_FRAME_SIGNAL, &poke_second, sizeof(poke_second), NULL, 0, NULL, 0);
+    expect(&b, CSN_FRAME_DONE); /* and not the second's end */
+    const csn_stop stop = { .grace_ms = -1, .delete_too = 1 };
+    ask(&b, CSN_FRAME_STOP, &stop, sizeof(stop), NULL, 0, NULL, 0);
+    CHECK_INT(exited(&b).process, poke_second.process);
+    expect(&b, CSN_FRAME_DONE);
     check_ended(&b);
 }
