@@ -200,15 +200,15 @@ static const struct {
     const char *what;
     bool needs_arg;
 } verbs[] = {
-    [CSN_FILE_STAT] = { "look at a file" },
-    [CSN_FILE_LIST] = { "list a directory" },
-    [CSN_FILE_MKDIR] = { "make a directory" },
-    [CSN_FILE_MOVE] = { "move a file", .needs_arg = true },
-    [CSN_FILE_DELETE] = { "delete a file" },
-    [CSN_FILE_CHMOD] = { "change a file's mode" },
-    [CSN_FILE_FIND] = { "find files", .needs_arg = true },
-    [CSN_FILE_SEARCH] = { "search in files", .needs_arg = true },
-    [CSN_FILE_REPLACE] = { "replace text in files", .needs_arg = true },
+    [CSN_FILE_STAT] = { .what = "look at a file" },
+    [CSN_FILE_LIST] = { .what = "list a directory" },
+    [CSN_FILE_MKDIR] = { .what = "make a directory" },
+    [CSN_FILE_MOVE] = { .what = "move a file", .needs_arg = true },
+    [CSN_FILE_DELETE] = { .what = "delete a file" },
+    [CSN_FILE_CHMOD] = { .what = "change a file's mode" },
+    [CSN_FILE_FIND] = { .what = "find files", .needs_arg = true },
+    [CSN_FILE_SEARCH] = { .what = "search in files", .needs_arg = true },
+    [CSN_FILE_REPLACE] = { .what = "replace text in files", .needs_arg = true },
 };
 
 static int check_request(csn_file_request *req, csn_error *err)

@@ -128,7 +128,7 @@ is 'arena: no candidates is misuse' "$(status caisson arena x)" 2
 is 'arena: duplicate ids are misuse' "$(status caisson arena -c a=good.py -c a=bad.py x)" 2
 for weights in 1,1,1 2,-1,0 nan,0.5,0.5 inf,0,0 0,0,0 0.2,0.6 0.2,0.6,0.2,0 0.2,0.6,x ''; do
     both caisson arena -c a=good.py --weights "$weights" x --artifacts weighed
-    is "arena: weights '$weights' are misuse, and nothing ran" "$status|$out|$(ls -d weighed 2>&1 | grep -c cannot)" '2||1'
+    is "arena: weights '$weights' are misuse, and nothing ran" "$status|$out|$([ -e weighed ] || echo 1)" '2||1'
     like "arena: weights '$weights' are named" "$err" "caisson: arena: --weights '$weights': *"
 done
 for weights in '[1, 1, 1]' '[0, 0, 0]' '["a", 0.5, 0.5]' '[2, -1, 0]' '[1]'; do
