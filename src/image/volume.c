@@ -92,7 +92,7 @@ int csn_volumes_create(int state_fd, const char *name, csn_error *err)
     int r;
 
     r = csn_layers_hold(state_fd, &hold, err);
-    if (r == CSN_OK)
+    if (r >= 0)
         r = find_owner(&owner, err);
     if (r < 0)
         return r;
