@@ -25,6 +25,7 @@ need_sandboxes
 # What is below the job's groups.
 left() { find "${groups[@]}" -mindepth 1 -type d 2>/dev/null; }
 is_left_alone() { [ -z "$(left)" ]; }
+is_dead() { ! left | sed 's|$|/cgroup.procs|' | xargs -r cat 2>/dev/null | grep -q .; }
 
 clean()
 {
@@ -83,7 +84,8 @@ try()
     keeper=$(in_job caisson inspect --json long | json 'd["keeper_pid"]')
     kill -KILL "$keeper"
     is "$who: a keeper that was killed leaves its groups" "$(left | grep -c /caisson/)" 3
-    # … which the next command of the same user removes, wherever it runs.
+    # … which the next command of the same user removes, wherever it runs, once all that was inside has died with it
+    until_true 20 is_dead
     outside caisson ls -q >/dev/null
     is "$who: … until the next command, which need not be in the job" "$(until_true 20 is_left_alone && echo gone)" gone
     outside caisson rm -q long
