@@ -243,7 +243,7 @@ static int find_loop(int image, loop_device *ret)
     struct loop_info64 info;
     csn_dents dents;
     const char *name;
-    struct stat st;
+    struct stat st = { 0 };
     int r = dir < 0 || fstat(image, &st) < 0 ? -errno : 0;
 
     if (r == 0)
