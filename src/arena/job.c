@@ -240,15 +240,17 @@ static void enter_clean(csn_job *job)
 
 void csn_job_cancel(csn_job *job)
 {
-    if (job->state == CSN_RUN_CLEANING || job->state == CSN_RUN_DONE)
+    if (job->is_cancelled || job->state == CSN_RUN_CLEANING || job->state == CSN_RUN_DONE)
         return;
     job->is_cancelled = true;
-    if (job->state == CSN_RUN_WAITING)
+    if (job->state == CSN_RUN_WAITING) {
         finish(job);
-    else if (job->state == CSN_RUN_CREATING)
+    } else if (job->state == CSN_RUN_CREATING) { /* what is there of it is taken back */
+        say(job, "[%s] Cleaning up...", tag_of(job));
         csn_op_cancel(job->op);
-    else
+    } else {
         enter_clean(job);
+    }
 }
 
 /* ---- reading the artifact ---- */
