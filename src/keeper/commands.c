@@ -79,10 +79,12 @@ static void on_kill_late(csn_timer *timer, void *user)
     cmd = csn_command_find(k, number, false);
     if (!cmd || k->is_ending)
         return;
-    /* Frozen for a copy: it dies when it thaws. */
-    if (cmd->k->lender && csn_timer_set(cmd->k->loop, timer, again, on_kill_late, cmd) == 0)
+    /* Frozen for a copy: it dies when it thaws. Without a processor: when it gets one. */
+    bool is_excused =
+        k->lender || (!csn_deadline_passed(cmd->kill_until_ns) && csn_is_crowded_out(k));
+    if (is_excused && csn_timer_set(k->loop, timer, again, on_kill_late, cmd) == 0)
         return;
-    csn_end_now(cmd->k, cmd->reason); /* the tree did not go: the sandbox does */
+    csn_end_now(k, cmd->reason); /* the tree did not go: the sandbox does */
 }
 
 void csn_command_kill(csn_command *cmd, csn_ending reason)
@@ -92,8 +94,10 @@ void csn_command_kill(csn_command *cmd, csn_ending reason)
     if (!cmd->reason)
         cmd->reason = reason;
     csn_link_kill(k, cmd->state.process, SIGKILL, true);
-    if (!cmd->kill_timer.loop &&
-        csn_timer_set(k->loop, &cmd->kill_timer, csn_deadline_in_ms(CSN_KILL_WAIT_MS), on_kill_late,
+    if (cmd->kill_timer.loop)
+        return;
+    cmd->kill_until_ns = csn_deadline_in_ms(CSN_KILL_CROWDED_MS);
+    if (csn_timer_set(k->loop, &cmd->kill_timer, csn_deadline_in_ms(CSN_KILL_WAIT_MS), on_kill_late,
                       cmd) < 0)
         csn_end_now(k, cmd->reason);
 }

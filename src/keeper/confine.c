@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "kern/affinity.h"
 #include "kern/caps.h"
 #include "kern/landlock.h"
 #include "kern/seccomp.h"
@@ -23,7 +24,7 @@ const char *__asan_default_options(void)
 
 static int allow_below(csn_landlock *rs, int dirfd, const char *name, unsigned rights)
 {
-    csn_auto(fd) int fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    csn_auto(fd) int fd = openat(dirfd, name, O_PATH | O_CLOEXEC | O_NOFOLLOW);
 
     if (fd < 0)
         return errno == ENOENT ? 0 : -errno;
@@ -52,6 +53,8 @@ static int fence(csn_keeper *k)
     }
     if (r == 0 && k->proc_fd >= 0)
         r = csn_landlock_allow(&rs, k->proc_fd, CSN_LANDLOCK_READ);
+    if (r == 0)
+        r = allow_below(&rs, AT_FDCWD, CSN_WATCH_MACHINE, CSN_LANDLOCK_READ);
     if (r == 0)
         r = csn_landlock_restrict(&rs);
     csn_landlock_done(&rs);
@@ -104,6 +107,7 @@ int csn_confine(csn_keeper *k, csn_error *err)
     if (k->is_confined || (csn_needs_proc(k) && k->proc_fd < 0))
         return CSN_OK;
     k->is_confined = true;
+    k->n_processors = csn_affinity_count();
     if (csn_walls_off(k) & CSN_WALL_KEEPER) {
         k->walls_missing |= CSN_WALL_KEEPER;
         return CSN_OK;

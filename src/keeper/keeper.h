@@ -31,6 +31,7 @@ enum {
     CSN_ENDED_MAX = 256,    /* ended background commands that can still be asked for */
     CSN_KILL_WAIT_MS =
         1500, /* a tree that is not gone by then takes the sandbox with it (R28: 2 s) */
+    CSN_KILL_CROWDED_MS = 10000, /* likewise where others leave it no processor to go with */
     CSN_START_WAIT_MS = 20000,
 };
 
@@ -56,6 +57,7 @@ struct csn_keeper {
     int mntns_fd; /* hold.c */
     int disk_fd; /* the directory with {root,usr}/{upper,work} */
     int proc_fd; /* the sandbox's procfs, for the watch rung */
+    unsigned n_processors; /* that we may use */
     int slirp_pidfd;
     pid_t init_pid, slirp_pid;
     bool is_cloned_early, is_namespaced;

@@ -69,6 +69,7 @@ struct csn_command {
     csn_process_state state;
     csn_ending reason; /* why we killed it, 0: we did not */
     csn_timer deadline_timer, kill_timer;
+    int64_t kill_until_ns; /* even a crowded machine is waited for no longer */
     int64_t start_ns, disk_at_start;
     uint64_t oom_at_start, denied_at_start, full_at_start;
     bool was_disk_full; /* when it began: then it was not this command that filled it */
@@ -130,6 +131,7 @@ void csn_watch_start(csn_keeper *k);
 void csn_watch_busy(
     csn_keeper *k);               /* a command or file worker was started: sample while any runs */
 bool csn_is_empty(csn_keeper *k); /* nobody but init */
+bool csn_is_crowded_out(csn_keeper *k); /* few are inside, and others keep every processor busy */
 int64_t csn_disk_used(csn_keeper *k);
 int64_t csn_disk_when_built(const csn_keeper *k); /* for commands that came before it stood */
 bool csn_disk_is_full(csn_keeper *k);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "csn_test.h"
 #include "drive.h"
 #include "keeper.h"
+#include "kern/affinity.h"
 #include "wire/spec.h"
 
 #ifdef CSN_TEST_HOOKS
@@ -333,6 +335,17 @@ TEST(an_end_of_a_command_that_was_never_sent_ends_the_sandbox)
     check_ended(&b);
 }
 
+/* Ends a sandbox in which one command still runs. */
+static void stop_with(box *b, uint32_t running)
+{
+    const csn_stop stop = { .grace_ms = -1, .delete_too = 1 };
+
+    ask(b, CSN_FRAME_STOP, &stop, sizeof(stop), NULL, 0, NULL, 0);
+    CHECK_INT(exited(b).process, running);
+    expect(b, CSN_FRAME_DONE);
+    check_ended(b);
+}
+
 /* Two frames wait when it comes back, and the one that says that the tree is gone is the second. */
 TEST(a_keeper_that_had_no_turn_for_too_long_hears_init_before_it_ends_the_sandbox)
 {
@@ -366,9 +379,47 @@ TEST(a_keeper_that_had_no_turn_for_too_long_hears_init_before_it_ends_the_sandbo
     csn_signal poke_second = { .process = kill_first.process + 1, .signal = SIGURG };
     ask(&b, CSN_FRAME_SIGNAL, &poke_second, sizeof(poke_second), NULL, 0, NULL, 0);
     expect(&b, CSN_FRAME_DONE); /* and not the second's end */
-    const csn_stop stop = { .grace_ms = -1, .delete_too = 1 };
-    ask(&b, CSN_FRAME_STOP, &stop, sizeof(stop), NULL, 0, NULL, 0);
-    CHECK_INT(exited(&b).process, poke_second.process);
+    stop_with(&b, poke_second.process);
+}
+
+/* So many that want a processor are others, whoever else runs beside the test. */
+static void crowd(void)
+{
+    const int n = 8 * (int) csn_affinity_count();
+
+    for (int i = 0; i < n; i++) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid > 0)
+            continue;
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void) !nice(19);
+        for (;;)
+            ;
+    }
+}
+
+TEST(a_tree_that_gets_no_processor_on_a_crowded_machine_is_waited_for)
+{
+    static box b;
+    csn_signal kill_first = { .signal = SIGKILL, .whole_tree = 1, .ending = CSN_ENDED_KILLED };
+    int in[2], out[2];
+
+    crowd(); /* first: they would hold the pipes open */
+    CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+    start_hostile(&b, make_state(), "patient");
+    expect(&b, CSN_FRAME_READY);
+    spawn_with(&b, "first", (csn_spawn){ .output_bytes = -1 }, NULL, 0);
+    kill_first.process = started(&b);
+    spawn_with(&b, "second", (csn_spawn){ .fds = CSN_FD_STDIN | CSN_FD_STDOUT, .output_bytes = -1 },
+               (const int[]){ in[0], out[1] }, 2);
+    close(in[0]);
+    ask(&b, CSN_FRAME_SIGNAL, &kill_first, sizeof(kill_first), NULL, 0, NULL, 0);
     expect(&b, CSN_FRAME_DONE);
-    check_ended(&b);
+    struct pollfd said = { .fd = b.fd, .events = POLLIN };
+    CHECK_INT(poll(&said, 1, 2 * CSN_KILL_WAIT_MS), 0); /* neither an end nor a word */
+    close(in[1]);
+    CHECK_INT(started(&b), kill_first.process + 1);
+    CHECK_INT(exited(&b).process, kill_first.process);
+    stop_with(&b, kill_first.process + 1);
 }

@@ -16,6 +16,8 @@ enum {
     SLOW_SAMPLE_MS = 1000, /* nothing was started by us, but something may have stayed */
     DENIED_ROUNDS = 4,     /* a second at the process limit is a fork bomb */
     WATCH_EXTRA = 64,      /* processes looked at beyond the limit */
+    CROWD_INSIDE = 64,     /* threads of a sandbox that can't be a storm */
+    CROWD_WAITING = 3,     /* threads of others for each processor: a crowd */
     DISK_MIN_MS = 200,
     DISK_MAX_MS = 5000,
     DISK_SHARE = 20,     /* a walk may take a twentieth of the time */
@@ -99,17 +101,40 @@ static void on_sample(csn_timer *timer, void *user)
     set_sample(k);
 }
 
-bool csn_is_empty(csn_keeper *k)
+/* Threads inside, init's too; `max` or more: at least so many. False: it can't be told. */
+static bool count_inside(csn_keeper *k, unsigned max, uint64_t *ret_n)
 {
     csn_cgroup_usage usage;
     csn_watch_sample sample;
 
-    if (k->n_running > 0)
+    if (k->limits_kernel & CSN_LIMIT_PIDS) {
+        if (csn_cgroup_usage_read(&k->cgroup, &usage) < 0)
+            return false;
+        *ret_n = usage.n_processes;
+        return true;
+    }
+    if (k->proc_fd < 0 || csn_watch_processes(k->proc_fd, max, &sample) < 0)
         return false;
-    if (k->limits_kernel & CSN_LIMIT_PIDS)
-        return csn_cgroup_usage_read(&k->cgroup, &usage) == 0 && usage.n_processes <= 1;
-    return k->proc_fd >= 0 && csn_watch_processes(k->proc_fd, 16, &sample) == 0 &&
-           sample.n_processes <= 1;
+    *ret_n = sample.n_threads;
+    return true;
+}
+
+bool csn_is_empty(csn_keeper *k)
+{
+    uint64_t n;
+
+    return k->n_running == 0 && count_inside(k, 16, &n) && n <= 1;
+}
+
+/* Many inside may be a storm that outruns its end, and crowds the machine itself: that is no excuse. */
+bool csn_is_crowded_out(csn_keeper *k)
+{
+    uint64_t n_inside;
+    unsigned n_runnable;
+
+    return count_inside(k, CROWD_INSIDE + 1, &n_inside) && n_inside <= CROWD_INSIDE &&
+           csn_watch_machine(&n_runnable) == 0 &&
+           n_runnable > n_inside + CROWD_WAITING * k->n_processors;
 }
 
 /* --- disk --------------------------------------------------------------------------------------------------------- */

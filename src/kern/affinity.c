@@ -60,6 +60,17 @@ void csn_affinity_share(pid_t child)
         (void) syscall(SYS_sched_setaffinity, child, (size_t) len, all); /* dead already: fine */
 }
 
+uint32_t csn_affinity_count(void)
+{
+    unsigned long mask[MASK_WORDS] = { 0 };
+    uint32_t n = 0;
+
+    if (syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask) > 0)
+        for (size_t i = 0; i < MASK_WORDS; i++)
+            n += (uint32_t) __builtin_popcountl(mask[i]);
+    return n ? n : 1;
+}
+
 int csn_affinity_hold(uint32_t n)
 {
     unsigned long mask[MASK_WORDS] = { 0 };

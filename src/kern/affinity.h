@@ -13,6 +13,9 @@ void csn_affinity_send_away(pid_t child);
 /* Gives a child what we may use now: it may have been born while we were sent away. */
 void csn_affinity_share(pid_t child);
 
+/* How many processors this thread may use; at least 1. */
+uint32_t csn_affinity_count(void);
+
 /* Whole processors in place of a quota: what is left for a CPU limit where no cgroup can be had. */
 
 /* Holds this thread, and all it will start, to `n` of the processors it may use now: the one it runs on, where the

@@ -174,3 +174,11 @@ TEST(processes_are_summed_and_their_names_cant_lie)
     csn_test_note("%u processes in %lld us", after.n_processes,
                   (long long) (csn_now_ns() - t) / 1000);
 }
+
+TEST(the_machine_tells_how_many_want_a_processor)
+{
+    unsigned n = 0;
+
+    CHECK_INT(csn_watch_machine(&n), 0);
+    CHECK(n >= 1); /* we do */
+}

@@ -120,3 +120,21 @@ int csn_watch_processes(int proc_fd, unsigned max_processes, csn_watch_sample *r
     *ret_sample = sample;
     return 0;
 }
+
+/* "0.20 0.18 0.12 1/80 11206" */
+int csn_watch_machine(unsigned *ret_n_runnable)
+{
+    char text[128];
+    int n = csn_small_read(AT_FDCWD, CSN_WATCH_MACHINE, text, sizeof(text));
+    uint64_t n_runnable;
+
+    if (n < 0)
+        return n;
+    csn_str rest = csn_str_n(text, (size_t) n), field = { NULL, 0 };
+    for (int i = 0; i < 4; i++)
+        field = csn_lines_field(&rest, ' ');
+    if (csn_parse_u64(csn_lines_field(&field, '/'), &n_runnable) < 0 || n_runnable > 1 << 22)
+        return -EPROTO;
+    *ret_n_runnable = (unsigned) n_runnable;
+    return 0;
+}

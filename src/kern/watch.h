@@ -21,6 +21,10 @@ typedef struct csn_watch_sample {
 /* `proc_fd`: the sandbox's procfs root. */
 int csn_watch_processes(int proc_fd, unsigned max_processes, csn_watch_sample *ret_sample);
 
+/* How many threads of the whole machine run or wait for a processor now. */
+#define CSN_WATCH_MACHINE "/proc/loadavg" /* is read for it */
+int csn_watch_machine(unsigned *ret_n_runnable);
+
 typedef struct csn_disk_usage {
     uint64_t bytes; /* allocated: blocks * 512 */
     uint64_t n_files;
