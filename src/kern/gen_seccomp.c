@@ -185,6 +185,15 @@ static void block_socketpair(void)
     if_equal(1, CSN_RULE_ALLOW, L_NO_FAMILY);
 }
 
+static void block_setsockopt(void)
+{
+    here(CSN_RULE_SETSOCKOPT);
+    load(ARG(1));
+    if_equal(CSN_SOL_SOCKET, NEXT, CSN_RULE_ALLOW);
+    load(ARG(2));
+    IF_ANY(csn_refused_sockopts, CSN_RULE_REFUSE, CSN_RULE_ALLOW);
+}
+
 /* Raw types give EPERM, as the kernel does to those without CAP_NET_RAW. */
 static void block_socket(void)
 {
@@ -222,6 +231,7 @@ static void blocks(void)
     block_madvise();
     block_prlimit();
     block_socketpair();
+    block_setsockopt();
     block_socket();
 }
 

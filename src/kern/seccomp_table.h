@@ -22,6 +22,7 @@ enum csn_rule {
     CSN_RULE_PERSONALITY, /* 0, 8, 0x20000, 0x20008 or 0xffffffff */
     CSN_RULE_SOCKET,      /* R16 */
     CSN_RULE_SOCKETPAIR,  /* UNIX only */
+    CSN_RULE_SETSOCKOPT,  /* no filters on sockets: see csn_refused_sockopts */
     CSN_RULE_IOCTL,       /* not TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD (R18) */
     CSN_RULE_MKNOD,       /* no devices; mode is argument 1 */
     CSN_RULE_MKNODAT,     /* mode is argument 2 */
@@ -55,6 +56,11 @@ static const uint32_t csn_refused_ioctls[] = {
 };
 
 static const uint32_t csn_refused_prctls[] = { 35 /* PR_SET_MM */, 67 /* PR_SET_MEMORY_MERGE */ };
+
+/* SO_ATTACH_FILTER, _BPF, _REUSEPORT_CBPF, _REUSEPORT_EBPF of level SOL_SOCKET. Who fills net.core.bpf_jit_limit with
+ * them keeps everybody else from installing a system call filter. */
+#define CSN_SOL_SOCKET 1u
+static const uint32_t csn_refused_sockopts[] = { 26, 50, 51, 52 };
 
 /* Others (SCTP, DCCP, L2TP, MPTCP …) make the kernel load modules: EPROTONOSUPPORT. */
 static const uint32_t csn_inet_protocols[] = { 0, 1 /* ICMP */, 6 /* TCP */, 17 /* UDP */,
@@ -201,7 +207,7 @@ static const struct csn_call csn_calls[] = {
     { "listen", 50, 201, CSN_RULE_ALLOW, true },
     { "getsockname", 51, 204, CSN_RULE_ALLOW, true },
     { "getpeername", 52, 205, CSN_RULE_ALLOW, true },
-    { "setsockopt", 54, 208, CSN_RULE_ALLOW, true },
+    { "setsockopt", 54, 208, CSN_RULE_SETSOCKOPT, true },
     { "getsockopt", 55, 209, CSN_RULE_ALLOW, true },
     { "fork", 57, -1, CSN_RULE_ALLOW, false },
     { "vfork", 58, -1, CSN_RULE_ALLOW, false },

@@ -118,6 +118,8 @@ static bool by_argument(enum csn_rule rule, const uint64_t *args)
         return !IS_IN((uint32_t) args[0], csn_refused_prctls);
     case CSN_RULE_MADVISE:
         return (uint32_t) args[2] != 12;
+    case CSN_RULE_SETSOCKOPT:
+        return (uint32_t) args[1] != SOL_SOCKET || !IS_IN((uint32_t) args[2], csn_refused_sockopts);
     case CSN_RULE_PRLIMIT:
         return args[2] == 0 || (uint32_t) args[0] == 0;
     default:
@@ -185,8 +187,12 @@ static const uint64_t interesting[] = {
     12,
     16,
     17,
+    26,
     35,
     40,
+    50,
+    51,
+    52,
     58,
     67,
     132,
@@ -407,6 +413,10 @@ TEST(arguments_decide_for_real)
     CHECK_INT(TRY(SYS_socket, 40 /* VSOCK */, SOCK_STREAM, 0), EAFNOSUPPORT);
     CHECK_INT(TRY(SYS_socket, 38 /* ALG */, SOCK_SEQPACKET, 0), EAFNOSUPPORT);
     CHECK_INT(TRY(SYS_socketpair, AF_INET, SOCK_STREAM, 0, 0), EAFNOSUPPORT);
+    CHECK_INT(TRY(SYS_setsockopt, -1, SOL_SOCKET, 26 /* SO_ATTACH_FILTER */, 0, 0), EPERM);
+    CHECK_INT(TRY(SYS_setsockopt, -1, SOL_SOCKET, 52 /* SO_ATTACH_REUSEPORT_EBPF */, 0, 0), EPERM);
+    CHECK_INT(TRY(SYS_setsockopt, -1, SOL_SOCKET, 27 /* SO_DETACH_FILTER */, 0, 0), EBADF);
+    CHECK_INT(TRY(SYS_setsockopt, -1, 6 /* TCP */, 26, 0, 0), EBADF);
     CHECK_INT(TRY(SYS_ioctl, 0, 0x5412, 0), EPERM);
     CHECK_INT(TRY(SYS_ioctl, 0, 0x100005412, 0), EPERM);
     CHECK_INT(TRY(SYS_mknodat, -1, (long) "x", S_IFCHR | 0600, 0), EPERM);

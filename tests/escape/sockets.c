@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Socket families that are not namespaced or hold decades of rare code (R16). */
 #include <errno.h>
+#include <linux/filter.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,6 +18,18 @@ static enum verdict open_socket(const struct attack *self)
     /* With the filter down a family whose module is absent answers EAFNOSUPPORT as well: the filter's own answer
      * can't be told apart from it, so such rows use types and protocols that the kernel checks before the family. */
     return refused(fd);
+}
+
+/* Its code would lie in net.core.bpf_jit_limit's pool, which is one for all namespaces. */
+static enum verdict attach_filter(const struct attack *self)
+{
+    struct sock_filter pass = BPF_STMT(BPF_RET | BPF_K, 0xffff);
+    struct sock_fprog program = { 1, &pass };
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    errno = 0;
+    return refused(
+        call(SYS_setsockopt, fd, self->arg[0], self->arg[1], (long) &program, sizeof(program), 0));
 }
 
 /* Type 99 is no type: sock_create() says EINVAL before it looks for the family, the filter says EAFNOSUPPORT first. */
@@ -90,6 +103,27 @@ const struct attack attacks_sockets[] = {
       0,
       open_socket,
       { (long) (0x100000000UL | AF_NETLINK), SOCK_DGRAM, 12, 0 },
+      NULL },
+    { "socket_filter",
+      "R31",
+      W_SECCOMP,
+      0,
+      attach_filter,
+      { SOL_SOCKET, SO_ATTACH_FILTER, 0, 0 },
+      NULL },
+    { "socket_filter_reuseport",
+      "R31",
+      W_SECCOMP,
+      0,
+      attach_filter,
+      { SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, 0, 0 },
+      NULL },
+    { "socket_filter_high_bits",
+      "R31",
+      W_SECCOMP,
+      0,
+      attach_filter,
+      { (long) (0x100000000UL | SOL_SOCKET), SO_ATTACH_FILTER, 0, 0 },
       NULL },
     { 0 },
 };
