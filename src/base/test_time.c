@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -84,4 +86,28 @@ TEST(dates_that_don_t_exist_are_refused)
 
     for (size_t i = 0; i < CSN_COUNT(bad); i++)
         CHECK_INT(csn_parse_iso8601(bad[i], &ms), -EINVAL);
+}
+
+/* The wall clock of this program, as far as it was set by a test. */
+static int64_t wall_was_set_by_s;
+
+int clock_gettime(clockid_t which, struct timespec *ret)
+{
+    int r = (int) syscall(SYS_clock_gettime, which, ret);
+
+    if (r == 0 && which == CLOCK_REALTIME)
+        ret->tv_sec += wall_was_set_by_s;
+    return r;
+}
+
+TEST(a_wall_clock_that_is_set_moves_nothing_that_is_due)
+{
+    int64_t began = csn_steady_ms(), wall = csn_wall_ms();
+
+    CHECK(began - wall < 1000 && wall - began < 1000);
+    wall_was_set_by_s = 2 * 86400;
+    CHECK(csn_wall_ms() >= wall + INT64_C(2) * 86400 * 1000);
+    CHECK(csn_steady_ms() >= began && csn_steady_ms() < began + 60000);
+    wall_was_set_by_s = -2 * 86400;
+    CHECK(csn_steady_ms() >= began);
 }

@@ -22,6 +22,18 @@ int64_t csn_wall_ms(void)
     return (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / CSN_NS_PER_MS;
 }
 
+int64_t csn_steady_ms(void)
+{
+    static int64_t zero_ms; /* of CLOCK_BOOTTIME, on the wall clock */
+    struct timespec ts;
+
+    (void) clock_gettime(CLOCK_BOOTTIME, &ts); /* can't fail with this clock */
+    int64_t boot_ms = (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / CSN_NS_PER_MS;
+    if (zero_ms == 0)
+        zero_ms = csn_wall_ms() - boot_ms;
+    return zero_ms + boot_ms;
+}
+
 int64_t csn_deadline_in_ns(int64_t ns)
 {
     int64_t deadline;

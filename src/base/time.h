@@ -13,6 +13,9 @@
 
 int64_t csn_now_ns(void);  /* CLOCK_MONOTONIC */
 int64_t csn_wall_ms(void); /* ms since 1970, CLOCK_REALTIME */
+/* ms since 1970 as the wall clock had it when this process first asked, and the time that went by since then, the machine's
+ * sleep included: for what is due after some time, whatever the wall clock is set to meanwhile. One thread asks first. */
+int64_t csn_steady_ms(void);
 
 /* now + ns; negative or overflowing: CSN_NO_DEADLINE. */
 int64_t csn_deadline_in_ns(int64_t ns);

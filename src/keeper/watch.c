@@ -273,7 +273,7 @@ static void on_idle(csn_timer *timer, void *user)
 
 void csn_timers_set(csn_keeper *k)
 {
-    int64_t ttl_left = k->plan.created_ms + k->plan.ttl_ms - csn_wall_ms();
+    int64_t ttl_left = k->plan.created_ms + k->plan.ttl_ms - csn_steady_ms();
     int r = 0;
 
     csn_timer_cancel(&k->ttl_timer);

@@ -235,7 +235,7 @@ void csn_boxes_touch(csn_boxes *boxes, const char *id)
 
     if (!cell)
         return;
-    cell->row.active_ms = csn_wall_ms();
+    cell->row.active_ms = csn_steady_ms();
     cell->is_dirty = true; /* the flush writes it, and the timer looks when it fires */
 }
 

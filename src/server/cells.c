@@ -179,7 +179,7 @@ void csn_cell_set_state(csn_cell *cell, csn_cell_state state)
 
     cell->state = state;
     (void) snprintf(cell->row.state, sizeof(cell->row.state), "%s", states[state].name);
-    cell->row.updated_ms = csn_wall_ms();
+    cell->row.updated_ms = csn_steady_ms();
     if (state == CSN_CELL_STARTED)
         cell->row.stopped_ms = 0;
     if (state == CSN_CELL_STOPPED && cell->row.stopped_ms == 0)

@@ -37,7 +37,7 @@ static void drop(pass *p)
 /* How many good ones an organisation has; those out of time are forgotten on the way. */
 static size_t count(const char *org_id)
 {
-    const int64_t now = csn_wall_ms();
+    const int64_t now = csn_steady_ms();
     size_t n = 0;
 
     csn_list_foreach (node, &passes) {
@@ -92,7 +92,7 @@ const char *csn_signed_find(const char *token, unsigned port)
 {
     const pass *p = csn_table_get(&by_token, token);
 
-    return p && p->port == port && p->expires_ms > csn_wall_ms() ? p->box_id : NULL;
+    return p && p->port == port && p->expires_ms > csn_steady_ms() ? p->box_id : NULL;
 }
 
 void csn_signed_expire(const csn_cell *cell, unsigned port, const char *token)

@@ -90,7 +90,7 @@ static void act(csn_cell *cell, due_kind due)
 static void on_timer(csn_timer *timer, void *user)
 {
     csn_cell *cell = user;
-    int64_t due_ms = 0, now = csn_wall_ms();
+    int64_t due_ms = 0, now = csn_steady_ms();
 
     (void) timer;
     if (cell->n_requests > 0)
@@ -102,10 +102,10 @@ static void on_timer(csn_timer *timer, void *user)
         csn_cell_plan(cell);
 }
 
-/* Due times are of the wall clock, which may be set: look again at least every hour. */
+/* The loop's clock stands while the machine sleeps, that of due times does not: look again at least every hour. */
 void csn_cell_plan(csn_cell *cell)
 {
-    int64_t due_ms = 0, now = csn_wall_ms();
+    int64_t due_ms = 0, now = csn_steady_ms();
 
     csn_timer_cancel(&cell->timer);
     if (cell->is_dying || next_due(cell, &due_ms) == DUE_NOTHING)

@@ -271,6 +271,11 @@ def check_unit(name, systemctl, unit, place=""):
     replace_programs()
     survives("an upgrade", ["daemon-reload"], ["restart", unit])
     survives("a stop and a start", ["stop", unit], ["start", unit])
+    ask("POST", f"/api/sandbox/{box}/autostop/60")
+    run(["date", "-s", "+2 days"])
+    answer = ask("POST", f"/api/sandbox/{box}/ttl/600") # its timers are looked at again
+    ok(executes(box, "still") == "still", f"{name}: a clock that jumps two days stops and deletes nothing", answer, journal())
+    run(["date", "-s", "-2 days"])
     another = ask("POST", "/api/sandbox", {})
     ok(wait_until(lambda: executes(another.get("id", "none"), "new") == "new"), f"{name}: then another one is made", another, journal())
     for one in (box, another.get("id", "none")):

@@ -247,7 +247,7 @@ static int fork_row(const csn_cell *source, const char *name, csn_sandbox_row *r
         is_short = true;
     memcpy(row->parent_id, from->id, sizeof(row->parent_id));
     (void) snprintf(row->state, sizeof(row->state), "creating");
-    row->created_ms = row->updated_ms = row->active_ms = csn_wall_ms();
+    row->created_ms = row->updated_ms = row->active_ms = csn_steady_ms();
     if (from->destroy_at_ms)
         row->destroy_at_ms = row->created_ms + (from->destroy_at_ms - from->created_ms);
     row->stopped_ms = 0;
@@ -393,7 +393,7 @@ static int fill_saving(saving *s, const csn_cell *cell, const char *name)
     row->cpu_milli = cell->row.cpu_milli;
     row->memory_bytes = cell->row.memory_bytes;
     row->disk_bytes = cell->row.disk_bytes;
-    row->created_ms = row->updated_ms = csn_wall_ms();
+    row->created_ms = row->updated_ms = csn_steady_ms();
     return 0;
 }
 

@@ -45,7 +45,7 @@ static void sign(csn_req *req)
 
     if (!cell || !read_port(req, &port) || !read_seconds(req, &seconds))
         return;
-    if (csn_signed_new(cell, port, csn_wall_ms() + seconds * 1000, token, &err) < 0) {
+    if (csn_signed_new(cell, port, csn_steady_ms() + seconds * 1000, token, &err) < 0) {
         csn_control_fail(req, &err);
         return;
     }

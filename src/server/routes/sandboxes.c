@@ -106,7 +106,7 @@ static int resolve_source(making *m, csn_snap *snap, csn_error *err)
 
 static void fill_times(csn_sandbox_row *row, const csn_shape_create *wish)
 {
-    row->created_ms = row->updated_ms = row->active_ms = csn_wall_ms();
+    row->created_ms = row->updated_ms = row->active_ms = csn_steady_ms();
     row->auto_stop_min = wish->has_auto_stop ? wish->auto_stop_min : AUTO_STOP_MIN;
     row->auto_archive_min = wish->has_auto_archive ? wish->auto_archive_min : AUTO_ARCHIVE_MIN;
     if (row->auto_archive_min == 0 || row->auto_archive_min > AUTO_ARCHIVE_MAX)

@@ -22,7 +22,7 @@ static int set_labels(csn_cell *cell, const csn_json *labels, csn_error *err)
     if (!text)
         return csn_fail(err, CSN_E_NO_MEMORY, "set the labels");
     cell->row.labels = text;
-    cell->row.updated_ms = csn_wall_ms();
+    cell->row.updated_ms = csn_steady_ms();
     int r = csn_cell_save(cell, err);
     if (r < 0) {
         cell->row.labels = old;
@@ -66,7 +66,7 @@ static void save_and_answer(csn_req *req, csn_cell *cell, csn_sandbox_row *row, 
     int64_t old = *field;
 
     *field = value;
-    row->updated_ms = csn_wall_ms();
+    row->updated_ms = csn_steady_ms();
     if (csn_cell_save(cell, &err) < 0) {
         *field = old;
         csn_control_fail(req, &err);
@@ -94,7 +94,7 @@ static void autostop(csn_req *req)
     int64_t n;
 
     if (cell && read_minutes(req, 0, &n)) {
-        cell->row.active_ms = csn_wall_ms(); /* it counts from here */
+        cell->row.active_ms = csn_steady_ms(); /* it counts from here */
         save_and_answer(req, cell, &cell->row, &cell->row.auto_stop_min, n);
     }
 }
