@@ -47,7 +47,7 @@ typedef struct csn_sandbox_options {
     int64_t pids;         /* 512 */
     int64_t disk_bytes;   /* 3 GiB; ephemeral ones: at most half of memory_bytes */
     int64_t disk_inodes;  /* 200,000 */
-    int64_t open_files;   /* 16,384 */
+    int64_t open_files;   /* 16,384; all processes together: a quarter of fs.file-max */
     int64_t tmp_bytes;    /* /tmp: 256 MiB */
     int64_t shm_bytes;    /* /dev/shm: 64 MiB */
     int64_t timeout_ms;   /* of each command that names none: 10 min */

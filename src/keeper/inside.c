@@ -25,6 +25,7 @@
 #include "keeper.h"
 #include "kern/affinity.h"
 #include "kern/caps.h"
+#include "kern/lines.h"
 #include "kern/missing.h"
 #include "kern/mount.h"
 #include "kern/net.h"
@@ -266,12 +267,24 @@ static uint64_t core_limit(const csn_inside *in)
     return csn_rlimit_core(pattern);
 }
 
+/* The kernel's table of open files is one for all, too. */
+static uint64_t files_limit(const csn_inside *in)
+{
+    const csn_plan *plan = &in->plan;
+    uint64_t file_max = 0;
+
+    if (csn_small_read_u64(in->limits_fd, "../fs/file-max", &file_max) < 0)
+        file_max = 0; /* masked: the fewest */
+    return csn_rlimit_files(plan->open_files > 0 ? (uint64_t) plan->open_files : 0,
+                            plan->pids > 0 ? (uint64_t) plan->pids : 0, file_max);
+}
+
 static int set_rlimits(csn_inside *in)
 {
     const csn_plan *plan = &in->plan;
     csn_rlimits limits = {
         .core_bytes = core_limit(in),
-        .n_files = plan->open_files > 0 ? (uint64_t) plan->open_files : 0,
+        .n_files = files_limit(in),
         /* Behind the cgroup, which tells when it refuses; and without one, what a bomb can make until the watch looks.
          * Counted in our own user namespace since Linux 5.14, so the caller's other processes don't matter. */
         .n_processes = plan->pids > 0 ? (uint64_t) plan->pids * 2 : 0,

@@ -11,6 +11,8 @@
 
 #define LEFT_ALONE UINT64_MAX
 
+enum { FILES = 16384, FEWEST_FILES = 256, MANY_PROCESSES = 4096 };
+
 struct row {
     int resource;
     uint64_t fallback; /* when the caller names nothing */
@@ -22,7 +24,7 @@ struct row {
 
 static const struct row table[] = {
     { RLIMIT_CORE, 0, FIELD(core_bytes) }, /* a core dump is written where the host says */
-    { RLIMIT_NOFILE, 16384, FIELD(n_files) },
+    { RLIMIT_NOFILE, FILES, FIELD(n_files) },
     { RLIMIT_MEMLOCK, 8u << 20, FIELD(locked_bytes) },
     { RLIMIT_SIGPENDING, 4096, FIELD(n_pending) },
     { RLIMIT_MSGQUEUE, 409600, FIXED }, /* half the kernel's default */
@@ -58,6 +60,16 @@ static uint64_t wanted(const struct row *row, const csn_rlimits *limits)
 uint64_t csn_rlimit_core(const char *pattern)
 {
     return pattern[0] == '|' ? 1 : 0;
+}
+
+uint64_t csn_rlimit_files(uint64_t wanted, uint64_t n_processes, uint64_t file_max)
+{
+    uint64_t share = file_max / 4 / (n_processes ? n_processes : MANY_PROCESSES);
+    uint64_t most = share > FEWEST_FILES ? share : FEWEST_FILES;
+
+    if (wanted == 0)
+        wanted = FILES;
+    return wanted < most ? wanted : most;
 }
 
 int csn_rlimit_apply(const csn_rlimits *limits)

@@ -19,6 +19,10 @@ typedef struct csn_rlimits {
  * root runs on whatever crashed, 0 is no limit at all, and 1 is the kernel's own sign for none. */
 uint64_t csn_rlimit_core(const char *pattern);
 
+/* `wanted` open files of a process (0: the default), or fewer: `n_processes` of them together (0: nobody knows) get no more
+ * than a quarter of the `file_max` that the whole machine has, else one sandbox could leave no file to anybody. */
+uint64_t csn_rlimit_files(uint64_t wanted, uint64_t n_processes, uint64_t file_max);
+
 /* Sets hard and soft values. A value above the present hard limit is cut to it: limits are only
  * ever lowered, so this needs no privilege. `limits` may be NULL: all defaults. */
 int csn_rlimit_apply(const csn_rlimits *limits);

@@ -106,3 +106,14 @@ TEST(limits_are_lowered_hard_and_soft)
     CHECK_INT(getrlimit(RLIMIT_NOFILE, &r), 0);
     CHECK_INT(r.rlim_max, 100);
 }
+
+TEST(one_sandbox_gets_a_quarter_of_the_machines_open_files)
+{
+    CHECK_INT(csn_rlimit_files(0, 512, 2465620), 1203);
+    CHECK_INT(csn_rlimit_files(1024, 512, 2465620), 1024);
+    CHECK_INT(csn_rlimit_files(0, 512, UINT64_MAX), 16384);
+    CHECK_INT(csn_rlimit_files(1 << 20, 1, 2465620), 616405);
+    CHECK_INT(csn_rlimit_files(0, 0, 2465620), 256);
+    CHECK_INT(csn_rlimit_files(0, 512, 0), 256);
+    CHECK_INT(csn_rlimit_files(64, 512, 0), 64);
+}

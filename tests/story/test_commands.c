@@ -397,3 +397,16 @@ TEST(a_command_can_be_given_descriptors_of_the_callers_own)
     CHECK_STR(said, "mine\n");
     CHECK(close(ends[0]) == 0);
 }
+
+/* The table of open files is one for all namespaces. */
+TEST(a_sandbox_can_open_a_quarter_of_the_machines_files_at_most)
+{
+    csn_sandbox *box = an_ephemeral(.pids = 400);
+    FILE *f = fopen("/proc/sys/fs/file-max", "re");
+    long long all = 0, each = 0;
+
+    CHECK(f && fscanf(f, "%lld", &all) == 1);
+    CHECK(fclose(f) == 0);
+    CHECK(sscanf(sh(box, "ulimit -Hn")->out, "%lld", &each) == 1);
+    CHECK(each >= 256 && (each == 256 || each <= all / 4 / 400));
+}
