@@ -2,8 +2,8 @@
 /* Who asks: a key, or on toolbox routes the sandbox's preview token. One 401 for every way of not knowing.
  *
  * Theory of operation. A key is looked up by its hash in the store, at every request: one that was revoked, also by another
- * process, is refused from then on. Addresses that tried too often are not looked up any more, except for keys that were
- * good a short while ago, so a guesser beside them does not lock working clients out. */
+ * process, is refused from then on. A good one is good wherever it comes from: a guesser behind the same address (or proxy)
+ * locks nobody out. Who fails too often is told to wait. */
 #include "server/auth.h"
 
 #include <errno.h>
@@ -48,6 +48,15 @@ static const char *text_of(const char *value)
     return *value ? value : NULL;
 }
 
+/* One more try that failed. */
+static int deny(const char *peer)
+{
+    bool is_often = csn_tries_is_blocked(peer);
+
+    csn_tries_failed(peer);
+    return is_often ? CSN_E_LIMIT : CSN_E_DENIED;
+}
+
 static const char *bearer_of(const csn_req *req)
 {
     return text_of(csn_req_header(req, "Authorization"));
@@ -61,15 +70,10 @@ int csn_who_of_key(csn_server *server, const char *peer, const char *text, csn_c
     size_t len = text ? strlen(text) : 0;
 
     bool is_text = len > 0 && len <= CSN_KEY_TEXT_MAX && csn_key_hash(text, len, hash) == 0;
-    if (csn_tries_is_blocked(peer) && !(is_text && csn_tries_was_good(hash)))
-        return CSN_E_LIMIT;
     if (!is_text || csn_store_key_find(server->store, hash, &row, NULL) < 0 ||
         CRYPTO_memcmp(hash, row.hash, sizeof(hash)) != 0 ||
-        (row.expires_ms && row.expires_ms <= now)) {
-        csn_tries_failed(peer);
-        return CSN_E_DENIED;
-    }
-    csn_tries_good(hash);
+        (row.expires_ms && row.expires_ms <= now))
+        return deny(peer);
     csn_uses_note(&row, now);
     *ret = (csn_caller){ .is_admin = row.is_admin };
     memcpy(ret->org_id, row.org_id, sizeof(ret->org_id));
@@ -224,20 +228,8 @@ static csn_cell *cell_of_token(csn_req *req, const char *token)
 /* Tries are counted as those of keys are. */
 static int find_token(csn_req *req, const char *token, csn_cell **ret)
 {
-    const char *peer = csn_req_peer(req);
-    unsigned char hash[32];
-    size_t len = token ? strlen(token) : 0;
-
-    bool is_text = len > 0 && len <= CSN_KEY_TEXT_MAX && csn_key_hash(token, len, hash) == 0;
-    if (csn_tries_is_blocked(peer) && !(is_text && csn_tries_was_good(hash)))
-        return CSN_E_LIMIT;
-    *ret = is_text ? cell_of_token(req, token) : NULL;
-    if (!*ret) {
-        csn_tries_failed(peer);
-        return CSN_E_DENIED;
-    }
-    csn_tries_good(hash);
-    return CSN_OK;
+    *ret = token && *token ? cell_of_token(req, token) : NULL;
+    return *ret ? CSN_OK : deny(csn_req_peer(req));
 }
 
 static void check_token(csn_req *req, visit *v)

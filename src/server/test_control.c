@@ -56,16 +56,6 @@ TEST(all_addresses_of_one_network_count_together)
     CHECK(!csn_tries_is_blocked("2001:db8:0:2::1"));
 }
 
-TEST(keys_that_were_good_are_remembered)
-{
-    unsigned char a[32] = { 1 }, b[32] = { 2 };
-
-    CHECK(!csn_tries_was_good(a));
-    csn_tries_good(a);
-    CHECK(csn_tries_was_good(a));
-    CHECK(!csn_tries_was_good(b));
-}
-
 TEST(a_bucket_gives_what_it_holds)
 {
     int n = 0;

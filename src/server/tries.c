@@ -8,16 +8,13 @@
 
 #include "base/time.h"
 
-enum { N_ADDRESSES = 1024, N_GOOD = 64 };
+enum { N_ADDRESSES = 1024 };
 
 static struct {
     char address[48];
     int64_t since_ns;
     unsigned n;
 } addresses[N_ADDRESSES];
-
-static unsigned char good[N_GOOD][32];
-static unsigned next_good;
 
 static uint32_t hash_of(const char *s)
 {
@@ -82,21 +79,4 @@ bool csn_tries_is_blocked(const char *from)
     unsigned at = place_of(address);
 
     return is_current(at, address) && addresses[at].n > CSN_TRIES_MAX;
-}
-
-/* Which of them it is tells nothing: whoever has such a hash has the key. */
-bool csn_tries_was_good(const unsigned char hash[32])
-{
-    for (unsigned i = 0; i < N_GOOD; i++)
-        if (memcmp(good[i], hash, 32) == 0)
-            return true;
-    return false;
-}
-
-void csn_tries_good(const unsigned char hash[32])
-{
-    if (csn_tries_was_good(hash))
-        return;
-    memcpy(good[next_good], hash, 32);
-    next_good = (next_good + 1) % N_GOOD;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failed tries per address, and keys that were good lately. Fixed tables: an attacker fills them and gains nothing. */
+/* Failed tries per address. A fixed table: an attacker fills it and gains nothing. */
 #ifndef CSN_SERVER_TRIES_H
 #define CSN_SERVER_TRIES_H
 
@@ -10,8 +10,5 @@ enum { CSN_TRIES_MAX = 30, CSN_TRIES_WINDOW_S = 60 };
 void csn_tries_failed(const char *address);
 /* More than CSN_TRIES_MAX in the running window. */
 bool csn_tries_is_blocked(const char *address);
-
-void csn_tries_good(const unsigned char hash[32]);
-bool csn_tries_was_good(const unsigned char hash[32]);
 
 #endif
