@@ -87,8 +87,9 @@ static bool wants_read(const csn_http_conn *conn)
         return csn_http_is_reading_body(conn) && conn->in.len == 0;
     case CSN_HTTP_WS:
         return csn_ws_wants_read(conn->ws);
+    case CSN_HTTP_LINGER: /* what is unread when we close would cost the peer its answer */
+        return conn->linger_bytes < CSN_HTTP_LINGER_MAX;
     case CSN_HTTP_DRAIN:
-    case CSN_HTTP_LINGER:
         break;
     }
     return true;

@@ -51,6 +51,7 @@ typedef struct csn_http_conn {
     int64_t due_ns;
     int64_t due_mark; /* body bytes or sent bytes when the deadline was set */
     int64_t body_bytes;
+    size_t linger_bytes; /* that came after its last answer */
     int fd;
     uint32_t events;
     uint8_t state, due, depth;
@@ -69,7 +70,7 @@ typedef struct csn_http_limits {
     size_t whole_max; /* of all bodies kept whole at a time */
 } csn_http_limits;
 
-enum { CSN_HTTP_READ_SIZE = 256 << 10 };
+enum { CSN_HTTP_READ_SIZE = 256 << 10, CSN_HTTP_LINGER_MAX = 1 << 20 };
 
 struct csn_listener {
     csn_server *server;

@@ -153,6 +153,7 @@ void csn_http_pump(csn_http_conn *conn, csn_str *in)
             is_on = drop_body(conn, in);
             break;
         case CSN_HTTP_LINGER:
+            conn->linger_bytes += in->len;
             in->len = 0;
             return;
         case CSN_HTTP_WS:

@@ -495,6 +495,21 @@ def an_answer_before_the_body_arrives_and_the_connection_ends(server, _):
 
 
 @test
+def a_body_that_goes_on_after_the_answer_is_not_read_without_end(server, _):
+    with server.connect() as c:
+        c.send(post_head("/early", CHUNKED))
+        sent, end = 0, time.monotonic() + 30
+        try:
+            while sent < 256 << 20 and time.monotonic() < end:
+                c.send(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
+                sent += 1 << 20
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
+            pass
+        assert sent < 64 << 20, sent  # what the sockets' buffers hold, and a little more
+    server.wait_open(0)
+
+
+@test
 def a_small_body_nobody_wanted_does_not_cost_the_connection(server, _):
     with server.connect() as c:
         c.send(post("/nothing", b"x" * 1000) + post("/early", b"y" * 60000) + post("/none", b"{}") + get("/echo?q=on"))
