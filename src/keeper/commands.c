@@ -401,6 +401,8 @@ void csn_command_finish(csn_command *cmd, csn_ending ending, int exit_code, int 
     csn_timer_cancel(&cmd->kill_timer);
     csn_list_remove(&cmd->link);
     k->n_running--;
+    if (cmd->reason == CSN_ENDED_DISK_FULL)
+        k->disk_ended_ns = csn_now_ns();
     if (ending == CSN_ENDED_RUNNING) { /* it never began */
         free_command(cmd);
         return;

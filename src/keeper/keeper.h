@@ -99,7 +99,8 @@ struct csn_keeper {
     void (*survey_done)(csn_keeper *k, const csn_disk_usage *usage, int64_t took_ns);
     int64_t survey_began_ns;
     unsigned n_partial_rounds; /* measurements in a row that did not see everything */
-    bool is_disk_excused; /* commands were ended for the disk: the next measurement ends nobody */
+    int64_t disk_look_ns;      /* when the last measurement began */
+    int64_t disk_ended_ns;     /* when the last of those who were ended for the disk was gone */
 
     csn_ending ending; /* of the sandbox; 0 while it runs */
     bool is_confined, is_ending, is_deleted, is_creator_gone;

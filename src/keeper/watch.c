@@ -153,14 +153,25 @@ static void set_disk(csn_keeper *k, int64_t ms)
         csn_end_now(k, CSN_ENDED_LOST);
 }
 
+/* Whoever was ended for the disk writes on until he is gone, and what he wrote is whole in a measurement that began later. */
+static bool is_excused(const csn_keeper *k)
+{
+    csn_list_foreach (node, &k->commands)
+        if (csn_list_entry(node, csn_command, link)->reason == CSN_ENDED_DISK_FULL)
+            return true;
+    return k->disk_ended_ns > k->disk_look_ns;
+}
+
 /* A command is ended for what it wrote, never for what it found: only a disk that grew since the last measurement counts,
- * and after an end the next one is where counting begins anew, since what was ended may have written a little more. */
+ * and only where nobody else can have done it. */
 static void judge_disk(csn_keeper *k, int64_t bytes_before, int64_t inodes_before, int64_t began_ns)
 {
     bool has_grown = k->disk_bytes > bytes_before || k->disk_inodes > inodes_before;
-    bool is_judged = is_over(k) && has_grown && !k->is_disk_excused;
+    bool is_judged = is_over(k) && has_grown && !is_excused(k);
 
-    k->is_disk_excused = is_judged;
+    k->disk_look_ns = began_ns;
+    if (is_judged)
+        k->disk_ended_ns = csn_now_ns();
     if (is_judged || k->n_partial_rounds >= PARTIAL_ROUNDS)
         kill_older(k, began_ns, CSN_ENDED_DISK_FULL);
 }
