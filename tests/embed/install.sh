@@ -57,6 +57,9 @@ run()
 "$dir/root$prefix/bin/caisson" --version >"$dir/log" 2>&1
 say $? "the installed program starts"
 
+grep -q '^u caisson ' "$dir/root$prefix/lib/sysusers.d/caisson.conf" 2>"$dir/log"
+say $? "a user for the server's front is described"
+
 ! grep -rlF "$dir" "$dir/root$prefix" >"$dir/log"
 say $? "nothing installed knows where it was built into"
 echo "1..$n"
