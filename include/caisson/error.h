@@ -19,12 +19,12 @@ enum {
     CSN_E_UNSUPPORTED = -8, /* this host or this build can't do it */
     CSN_E_SYSTEM = -9,      /* a system call failed; see sys_errno */
     CSN_E_NO_MEMORY = -10,
-    CSN_E_PROTOCOL = -11,    /* the other side sent what it must not */
-    CSN_E_LOST = -12,        /* the sandbox or its keeper is gone */
-    CSN_E_CANCELLED = -13,   /* the caller interrupted it */
-    CSN_E_BUSY = -14,        /* in use; try again later */
-    CSN_E_TOO_LARGE = -15,   /* larger than the stated bound */
-    CSN_E_NOT_REGULAR = -16, /* the path names something other than a regular file */
+    CSN_E_PROTOCOL = -11,   /* the other side sent what it must not */
+    CSN_E_LOST = -12,       /* the sandbox or its keeper is gone */
+    CSN_E_CANCELLED = -13,  /* the caller interrupted it */
+    CSN_E_BUSY = -14,       /* in use; try again later */
+    CSN_E_TOO_LARGE = -15,  /* larger than the stated bound */
+    CSN_E_NOT_REGULAR = -16 /* the path names something other than a regular file */
 };
 
 /* Owns nothing: it can report out-of-memory and can't leak. */

@@ -50,14 +50,15 @@ static const cli_opt serve_options[] = {
 };
 
 static const cli_opt box_options[] = {
-    { 0, "network", CLI_CHOICE, AT(network), "none|outbound", "what sandboxes reach [outbound where it can be had]",
-      "none outbound", NULL },
+    { 0, "network", CLI_CHOICE, AT(network), "none|outbound",
+      "what sandboxes reach [outbound where it can be had]", "none outbound", NULL },
     { 0, "snapshot", CLI_TEXT, AT(snapshot), "NAME", "image of a sandbox that names none [host]",
       "@image", NULL },
     { 0, "strict", CLI_LIST, AT(strict), "LIMIT,…",
       "no sandbox unless the kernel enforces them: memory cpu pids disk, or all",
       "memory cpu pids disk all", NULL },
-    { 0, "warm", CLI_COUNT, AT(n_warm), "N", "sandboxes of the default shape kept ready [1]", NULL,
+    { 0, "warm", CLI_COUNT, AT(n_warm), "N",
+      "sandboxes of the default shape kept ready; up to 16 while more are asked for [1]", NULL,
       NULL },
     { 0, "spare", CLI_COUNT, AT(n_spare), "N",
       "keepers kept ready for the next create, up to 16 [2]", NULL, NULL },
