@@ -3,6 +3,7 @@
 #ifndef CSN_DAYTONA_H
 #define CSN_DAYTONA_H
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "core/backend.h"
 #include "webline.h"
@@ -55,8 +56,12 @@ int csn_daytona_cannot(csn_error *err, const char *what);
 csn_daytona_box *csn_daytona_box_new(csn_daytona *d, csn_error *err); /* one reference */
 void csn_daytona_box_free(csn_box *box);
 int csn_daytona_box_check(csn_box *box, csn_error *err); /* CSN_E_STATE: its engine was closed */
-int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err);
+/* Where the service has its verbs about it; 0 or -errno. */
+int csn_daytona_box_url(csn_buf *out, const csn_daytona *d, const char *id_or_name);
 int csn_daytona_delete(csn_box *box, csn_op *op, csn_error *err); /* op may be NULL */
+
+/* create.c */
+int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err);
 void csn_daytona_end_creations(csn_daytona *d);
 /* look.c */
 int csn_daytona_find(csn_backend *backend, const char *key, csn_op *op, csn_error *err);
