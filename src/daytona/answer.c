@@ -12,6 +12,10 @@
 #include "url.h"
 
 enum { NAME_MAX_BYTES = 256, WORD_MAX = 32, REASON_MAX = 1024, URL_MAX_BYTES = 2048 };
+enum { INTERVAL_MAX = 1000 * 1000 * 1000 }; /* minutes */
+
+#define GIB        (INT64_C(1) << 30)
+#define AMOUNT_MAX (INT64_C(1) << 60)
 
 static int not_as_agreed(csn_error *err, const char *what)
 {
@@ -104,6 +108,41 @@ static const char *url_of(const csn_json *v, const char *key)
     return csn_origin_parse(url, &origin) == 0 && url[strlen(url) - 1] != '/' ? url : NULL;
 }
 
+/* An optional amount in the service's unit, in ours; -1 for absent and null. False: no number, or none that makes sense. */
+static bool read_amount(const csn_json *v, const char *key, int64_t unit, int64_t *ret)
+{
+    const csn_json *member = csn_json_get(v, key);
+    csn_json_type type = csn_json_type_of(member);
+    double amount = csn_json_double(member, -1);
+
+    *ret = -1;
+    if (type == CSN_JSON_NONE || type == CSN_JSON_NULL)
+        return true;
+    if (!(amount >= 0 && amount * (double) unit < (double) AMOUNT_MAX))
+        return false;
+    *ret = (int64_t) (amount * (double) unit);
+    return true;
+}
+
+static int read_limits(const csn_json *v, csn_dto *dto, csn_error *err)
+{
+    const char *destroy_at = text_of(v, "autoDestroyAt", 64);
+    int64_t destroy_ms;
+
+    if (!read_amount(v, "cpu", 1000, &dto->cpu_milli) ||
+        !read_amount(v, "memory", GIB, &dto->memory_bytes) ||
+        !read_amount(v, "disk", GIB, &dto->disk_bytes))
+        return not_as_agreed(err, "\"cpu\", \"memory\" or \"disk\" of a sandbox is no amount");
+    dto->stop_min = csn_json_get_int(v, "autoStopInterval", 0);
+    dto->delete_min = csn_json_get_int(v, "autoDeleteInterval", -1);
+    if (dto->stop_min < 0 || dto->stop_min > INTERVAL_MAX || dto->delete_min > INTERVAL_MAX)
+        return not_as_agreed(err, "an interval of a sandbox is none");
+    if (dto->created_ms > 0 && destroy_at && csn_parse_iso8601(destroy_at, &destroy_ms) == 0 &&
+        destroy_ms > dto->created_ms)
+        dto->ttl_ms = destroy_ms - dto->created_ms;
+    return CSN_OK;
+}
+
 int csn_dto_read(const csn_json *v, csn_dto *ret, csn_error *err)
 {
     csn_dto dto = { 0 };
@@ -133,7 +172,9 @@ int csn_dto_read(const csn_json *v, csn_dto *ret, csn_error *err)
         dto.created_ms = 0;
     dto.blocks_network = csn_json_get_bool(v, "networkBlockAll", false);
     read_state(&dto);
-    int r = read_labels(csn_json_get(v, "labels"), &dto, err);
+    int r = read_limits(v, &dto, err);
+    if (r >= 0)
+        r = read_labels(csn_json_get(v, "labels"), &dto, err);
     if (r >= 0)
         *ret = dto;
     return r;
@@ -183,6 +224,20 @@ int csn_url_answer_parse(const char *data, size_t len, csn_json **ret_doc, const
         return CSN_OK;
     *ret_doc = csn_json_free(*ret_doc);
     return not_as_agreed(err, "\"url\" is missing or none");
+}
+
+int csn_metrics_answer_parse(const char *data, size_t len, csn_metrics_answer *ret, csn_error *err)
+{
+    csn_auto(json) csn_json *doc = NULL;
+    int r = parse(data, len, &doc, err);
+
+    if (r < 0)
+        return r;
+    if (csn_json_type_of(doc) != CSN_JSON_OBJECT ||
+        !read_amount(doc, "memUsed", 1, &ret->memory_bytes) ||
+        !read_amount(doc, "diskUsed", 1, &ret->disk_bytes))
+        return not_as_agreed(err, "\"memUsed\" or \"diskUsed\" is no amount");
+    return CSN_OK;
 }
 
 int csn_exec_answer_parse(const char *data, size_t len, csn_json **ret_doc, csn_exec_answer *ret,

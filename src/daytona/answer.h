@@ -27,7 +27,11 @@ typedef struct csn_dto {
     const char *toolbox; /* a URL without a '/' at its end; "": not said */
     const char *image;   /* "": not said */
     bool blocks_network;
-    int64_t created_ms; /* 0: not said */
+    int64_t created_ms;                          /* 0: not said */
+    int64_t cpu_milli, memory_bytes, disk_bytes; /* -1: not said */
+    int64_t stop_min;   /* idle for so long it stops; 0: never, or not said */
+    int64_t delete_min; /* stopped for so long it is deleted; -1: never, or not said */
+    int64_t ttl_ms;     /* from its creation on; 0: none */
     struct {
         const char *key, *value;
     } labels[CSN_DTO_LABELS_MAX];
@@ -45,6 +49,12 @@ int csn_dto_list_parse(const char *data, size_t len, csn_json **ret_doc, const c
 /* {"url": …}: a URL without a '/' at its end, or "". Points into *ret_doc. */
 int csn_url_answer_parse(const char *data, size_t len, csn_json **ret_doc, const char **ret_url,
                          csn_error *err);
+
+/* {"memUsed": …, "diskUsed": …}: bytes; -1: not said. */
+typedef struct csn_metrics_answer {
+    int64_t memory_bytes, disk_bytes;
+} csn_metrics_answer;
+int csn_metrics_answer_parse(const char *data, size_t len, csn_metrics_answer *ret, csn_error *err);
 
 /* {"exitCode": …, "result": …} */
 typedef struct csn_exec_answer {

@@ -18,6 +18,7 @@
 #include "daytona.h"
 #include "open.h"
 #include "url.h"
+#include "verb.h"
 
 int csn_daytona_cannot(csn_error *err, const char *what)
 {
@@ -67,6 +68,7 @@ static csn_backend *close_all(csn_backend *backend)
     d->is_closing = true;
     csn_api_calls_end(d);
     csn_daytona_end_creations(d);
+    csn_api_verbs_end(d);
     csn_webline_close(&d->line);
     for (csn_list *node; (node = csn_list_pop(&d->boxes));) {
         csn_daytona_box *box = csn_list_entry(node, csn_daytona_box, link);
@@ -86,11 +88,19 @@ static const csn_backend_ops ops = {
     .cannot = cannot,
     .gc = csn_daytona_gc,
     .create = csn_daytona_create,
+    .fork = csn_daytona_fork,
     .find = csn_daytona_find,
     .list = csn_daytona_list,
     .box_free = csn_daytona_box_free,
     .refresh = csn_daytona_refresh,
+    .set_labels = csn_daytona_set_labels,
+    .resize = csn_daytona_resize,
+    .set_timers = csn_daytona_set_timers,
+    .start = csn_daytona_start,
+    .stop = csn_daytona_stop,
     .delete = csn_daytona_delete,
+    .stat = csn_daytona_stat,
+    .snapshot = csn_daytona_snapshot,
     .exec = csn_daytona_exec,
     .exec_free = csn_daytona_exec_free,
     .exec_resume = no_resume,
@@ -159,6 +169,7 @@ int csn_daytona_open(csn_loop *loop, const csn_engine_options *o, csn_backend **
     csn_list_init(&d->boxes);
     csn_list_init(&d->creations);
     csn_list_init(&d->calls);
+    csn_list_init(&d->verbs);
     csn_daytona_whose(d);
     r = copy_url(d, o->remote_url, err);
     if (r >= 0 && o->remote_target && o->remote_target[0] &&

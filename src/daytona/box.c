@@ -62,6 +62,14 @@ int csn_daytona_box_check(csn_box *box, csn_error *err)
     return CSN_OK;
 }
 
+void csn_daytona_box_gone(csn_daytona_box *box)
+{
+    box->base.state = CSN_STATE_DELETED;
+    if (box->last && box->base.backend)
+        (void) csn_webline_set_last(&csn_daytona_of(box->base.backend)->line, box->last, "", NULL);
+    box->last = 0;
+}
+
 int csn_daytona_box_url(csn_buf *out, const csn_daytona *d, const char *id_or_name)
 {
     csn_buf_printf(out, "%s/sandbox/", d->url);
@@ -84,13 +92,8 @@ static void on_deleted(const csn_web_answer *a, int result, const csn_error *err
 
     if (result < 0 && a && a->end.failure == CSN_WEB_OK && a->end.status == 404)
         result = CSN_OK; /* gone is gone */
-    if (result >= 0) {
-        box->base.state = CSN_STATE_DELETED;
-        if (box->last && box->base.backend)
-            (void) csn_webline_set_last(&csn_daytona_of(box->base.backend)->line, box->last, "",
-                                        NULL);
-        box->last = 0;
-    }
+    if (result >= 0)
+        csn_daytona_box_gone(box);
     free(del);
     csn_op_end(op, result, &own);
     csn_box_unref(&box->base);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation: a call is one ask of the link at a time. It is sent again when nothing of it can have happened (nobody
- * listened; 429, which says "not now"), or when it changes nothing to do it twice (GET, DELETE) and the connection broke or
- * the service was not well (502, 503, 504). All tries together have one deadline. */
+ * listened; 429, which says "not now"), or when it changes nothing to do it twice (GET, DELETE, what csn_repeat says) and the
+ * connection broke or the service was not well (502, 503, 504). All tries together have one deadline. */
 #include "call.h"
 
 #include <errno.h>
@@ -146,8 +146,11 @@ static int fail_transport(const csn_api_call *call, const csn_web_answer *a, csn
 
 static bool is_repeatable(const csn_api_call *call)
 {
-    return (strcmp(call->method, "GET") == 0 || strcmp(call->method, "DELETE") == 0) &&
-           call->source_fd < 0 && call->sink_fd < 0;
+    bool is_safe = call->spec.repeat == CSN_REPEAT_SAFE ||
+                   (call->spec.repeat == CSN_REPEAT_BY_METHOD &&
+                    (strcmp(call->method, "GET") == 0 || strcmp(call->method, "DELETE") == 0));
+
+    return is_safe && call->source_fd < 0 && call->sink_fd < 0;
 }
 
 /* How long to wait before the next try; < 0: there is none. */

@@ -14,6 +14,13 @@ typedef struct csn_api_call csn_api_call;
 typedef void csn_api_call_done(const csn_web_answer *answer, int result, const csn_error *err,
                                void *user);
 
+/* Whether a request may be sent again that may have had its effect: its connection broke, or 502, 503, 504 came. */
+typedef enum csn_repeat {
+    CSN_REPEAT_BY_METHOD = 0, /* GET and DELETE */
+    CSN_REPEAT_SAFE,          /* twice is as good as once */
+    CSN_REPEAT_NEVER          /* the second answer would mean something else */
+} csn_repeat;
+
 /* All borrowed until the call returns. */
 typedef struct csn_api_call_spec {
     const char *what; /* for messages: "create a sandbox"; a literal */
@@ -27,6 +34,7 @@ typedef struct csn_api_call_spec {
     int sink_fd; /* -1: the body comes with the answer, at most CSN_WEB_BODY_MAX bytes */
     int64_t max_bytes;
     int64_t deadline_ns; /* of all tries */
+    csn_repeat repeat;
     bool is_without_key;
     bool must_finish; /* CSN_WEB_FINISH */
 } csn_api_call_spec;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox of a service comes to be: asked for, awaited, and deleted again when nobody wants it any more. */
+/* A sandbox of a service comes to be, anew or as a fork: asked for, awaited, and deleted again when nobody wants it any more. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "call.h"
 #include "url.h"
 
-enum { POLL_FIRST_MS = 100, POLL_MOST_MS = 1000, STOP_DEFAULT_MIN = 15, MINUTE_MS = 60 * 1000 };
+enum { POLL_FIRST_MS = 100, POLL_MOST_MS = 1000, N_SETTINGS = 4 };
 
 /* ---- what is asked for ---- */
 
@@ -40,26 +40,25 @@ static int check_wish(const csn_wish *wish, csn_error *err)
     return CSN_OK;
 }
 
-static void put_pairs(csn_jw *w, char *const *list)
+/* One that lives on is nobody's to sweep. */
+static csn_whose whose_new(const csn_daytona *d, const csn_wish *wish)
 {
-    for (; list && *list; list++) {
-        const char *eq = strchr(*list, '=');
-        char key[256];
+    csn_whose whose = d->whose;
 
-        if (!eq || csn_str_copy(key, sizeof(key), csn_str_n(*list, (size_t) (eq - *list))) < 0)
-            continue; /* csn_wish_read() has let none through */
-        csn_jw_kstr(w, key, eq + 1);
-    }
+    if (wish->is_detached)
+        whose.program[0] = '\0';
+    return whose;
 }
 
-static int64_t minutes_of(int64_t ms)
+static int64_t stop_minutes(const csn_wish *wish)
 {
-    return (ms + MINUTE_MS - 1) / MINUTE_MS;
+    return wish->idle_stop_ms > 0 ? csn_daytona_minutes(wish->idle_stop_ms) : CSN_DAYTONA_STOP_MIN;
 }
 
 static int write_wish(csn_buf *out, const csn_daytona *d, const csn_wish *wish, const char *name)
 {
     csn_jw w = CSN_JW_INIT(out, false);
+    csn_whose whose = whose_new(d, wish);
 
     csn_jw_begin_object(&w);
     csn_jw_kstr(&w, "name", name);
@@ -69,23 +68,16 @@ static int write_wish(csn_buf *out, const csn_daytona *d, const csn_wish *wish, 
         csn_jw_kstr(&w, "target", d->target);
     csn_jw_key(&w, "env");
     csn_jw_begin_object(&w);
-    put_pairs(&w, wish->env);
+    csn_write_pairs(&w, wish->env);
     csn_jw_end_object(&w);
     csn_jw_key(&w, "labels");
-    csn_jw_begin_object(&w);
-    put_pairs(&w, wish->labels);
-    csn_jw_kstr(&w, "caisson.machine", d->machine);
-    csn_jw_kstr(&w, "caisson.boot", d->boot);
-    if (!wish->is_detached) /* one that lives on is nobody's to sweep */
-        csn_jw_kstr(&w, "caisson.program", d->program);
-    csn_jw_end_object(&w);
+    csn_write_labels(&w, wish->labels, &whose);
     csn_jw_kbool(&w, "networkBlockAll", wish->network == CSN_NET_NONE);
-    csn_jw_kint(&w, "autoStopInterval",
-                wish->idle_stop_ms > 0 ? minutes_of(wish->idle_stop_ms) : STOP_DEFAULT_MIN);
+    csn_jw_kint(&w, "autoStopInterval", stop_minutes(wish));
     if (!wish->is_detached || wish->is_ephemeral)
         csn_jw_kint(&w, "autoDeleteInterval", 0); /* ephemeral: its stop is its end */
     if (wish->ttl_ms > 0)
-        csn_jw_kint(&w, "ttlMinutes", minutes_of(wish->ttl_ms));
+        csn_jw_kint(&w, "ttlMinutes", csn_daytona_minutes(wish->ttl_ms));
     csn_jw_end_object(&w);
     return out->error;
 }
@@ -104,7 +96,9 @@ typedef struct creation {
     uint32_t last;            /* 0: none */
     char id[CSN_ANY_ID_SIZE]; /* "": not known yet */
     char *toolbox;
-    int result; /* while what was made is deleted */
+    csn_box *source;  /* of a fork, counted; else NULL */
+    size_t n_settled; /* settings that a fork has of its own and got already */
+    int result;       /* while what was made is deleted */
     csn_error err;
 } creation;
 
@@ -116,6 +110,7 @@ static void end_creation(creation *c, csn_daytona_box *box, int result, const cs
     csn_list_remove(&c->link);
     csn_timer_cancel(&c->timer);
     csn_wish_done(&c->wish);
+    csn_box_unref(c->source);
     free(c->toolbox);
     free(c);
     csn_op_end_box(box ? &box->base : NULL, result, &own, op);
@@ -166,9 +161,84 @@ static void give_box(creation *c)
     box->base.state = CSN_STATE_STARTED;
     box->toolbox = c->toolbox;
     box->last = c->last;
+    box->whose = whose_new(c->d, &box->base.wish);
     c->toolbox = NULL;
     end_creation(c, box, CSN_OK, NULL);
 }
+
+/* ---- what a fork has of its own ---- */
+
+/* The service gives it everything of its parent's. Whose it is comes first: a program that ends takes its own along. */
+static int write_setting(const creation *c, csn_buf *path, csn_buf *body)
+{
+    csn_jw w = CSN_JW_INIT(body, false);
+    csn_whose whose = whose_new(c->d, &c->wish);
+    bool is_taken_along = !c->wish.is_detached || c->wish.is_ephemeral;
+
+    switch (c->n_settled) {
+    case 0:
+        csn_jw_begin_object(&w);
+        csn_jw_key(&w, "labels");
+        csn_write_labels(&w, c->wish.labels, &whose);
+        csn_jw_end_object(&w);
+        return csn_buf_puts(path, "/labels");
+    case 1:
+        return csn_buf_puts(path, is_taken_along ? "/autodelete/0" : "/autodelete/-1");
+    case 2:
+        return csn_buf_printf(path, "/autostop/%lld", (long long) stop_minutes(&c->wish));
+    case 3:
+        return csn_buf_printf(path, "/ttl/%lld", (long long) csn_daytona_minutes(c->wish.ttl_ms));
+    default:
+        return 0;
+    }
+}
+
+static void on_settled(const csn_web_answer *a, int result, const csn_error *err, void *user);
+
+/* The next setting; or it is ready. */
+static void settle(creation *c)
+{
+    csn_auto(buf) csn_buf url = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf path = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf body = CSN_BUF_INIT;
+    csn_api_call_spec spec = CSN_API_CALL_SPEC(.what = "fork a sandbox", .repeat = CSN_REPEAT_SAFE,
+                                               .deadline_ns = c->deadline_ns);
+    csn_error err = { 0 };
+
+    if (!c->source || c->n_settled == N_SETTINGS) {
+        give_box(c);
+        return;
+    }
+    csn_daytona_box_url(&url, c->d, c->id);
+    write_setting(c, &path, &body);
+    csn_buf_puts(&url, path.data);
+    spec.url = url.data;
+    spec.method = body.len > 0 ? "PUT" : "POST";
+    spec.content_type = body.len > 0 ? "application/json" : NULL;
+    spec.body = body.data;
+    spec.body_len = body.len;
+    if (url.error < 0 || path.error < 0 || body.error < 0)
+        (void) csn_fail(&err, CSN_E_NO_MEMORY, "fork a sandbox");
+    else
+        c->call = csn_api_call_start(c->d, &spec, on_settled, c, &err);
+    if (!c->call)
+        undo(c, err.code, &err);
+}
+
+static void on_settled(const csn_web_answer *a, int result, const csn_error *err, void *user)
+{
+    creation *c = user;
+
+    (void) a;
+    c->call = NULL;
+    c->n_settled++;
+    if (result < 0)
+        undo(c, result, err);
+    else
+        settle(c);
+}
+
+/* ---- until it stands ---- */
 
 /* Where its own verbs are. The key goes along with every one of them. */
 static int take_toolbox(creation *c, const char *url, csn_error *err)
@@ -202,7 +272,7 @@ static void on_toolbox(const csn_web_answer *a, int result, const csn_error *err
     if (result < 0)
         undo(c, result, &own);
     else
-        give_box(c);
+        settle(c);
 }
 
 static int ask_toolbox(creation *c, csn_error *err)
@@ -270,7 +340,7 @@ static int take_dto(creation *c, const csn_dto *dto, csn_error *err)
         return ask_toolbox(c, err);
     r = take_toolbox(c, dto->toolbox, err);
     if (r >= 0)
-        give_box(c);
+        settle(c);
     return r;
 }
 
@@ -323,7 +393,10 @@ static void on_made(const csn_web_answer *a, int result, const csn_error *err, v
         (void) csn_webline_set_last(&c->d->line, c->last, "", NULL);
     }
     if (result < 0) {
-        end_creation(c, NULL, result, err);
+        own = *err;
+        if (a && a->end.status == 409 && !c->source)
+            result = own.code = CSN_E_EXISTS; /* the name */
+        end_creation(c, NULL, result, &own);
         return;
     }
     memcpy(c->id, dto.id, sizeof(c->id));
@@ -373,6 +446,18 @@ static int choose_name(creation *c, csn_buf *name)
     return csn_webline_set_last(&c->d->line, c->last, "DELETE", url.data);
 }
 
+static int write_fork(const creation *c, csn_buf *url, csn_buf *body, const char *name)
+{
+    csn_jw w = CSN_JW_INIT(body, false);
+
+    csn_daytona_box_url(url, c->d, c->source->wish.id);
+    csn_buf_puts(url, "/fork");
+    csn_jw_begin_object(&w);
+    csn_jw_kstr(&w, "name", name);
+    csn_jw_end_object(&w);
+    return url->error ? url->error : body->error;
+}
+
 static int send_create(creation *c, csn_error *err)
 {
     csn_auto(buf) csn_buf name = CSN_BUF_INIT;
@@ -383,9 +468,9 @@ static int send_create(creation *c, csn_error *err)
                                                .deadline_ns = c->deadline_ns, .must_finish = true);
     int r = choose_name(c, &name);
 
-    if (r == 0)
-        r = write_wish(&body, c->d, &c->wish, name.data);
-    if (r == 0)
+    if (r == 0 && c->source)
+        r = write_fork(c, &url, &body, name.data);
+    else if (r == 0 && (r = write_wish(&body, c->d, &c->wish, name.data)) == 0)
         r = csn_buf_printf(&url, "%s/sandbox", c->d->url);
     if (r < 0)
         return csn_fail_sys(err, r, "create a sandbox");
@@ -396,28 +481,27 @@ static int send_create(creation *c, csn_error *err)
     return c->call ? CSN_OK : err->code;
 }
 
-int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err)
+/* `wish` is taken on success; `source`: of a fork, else NULL. */
+static int begin_creation(csn_daytona *d, csn_wish *wish, csn_box *source, csn_op *op,
+                          csn_error *err)
 {
-    csn_error own = { 0 };
-    int r = check_wish(wish, err);
-
-    if (r < 0)
-        return r;
     creation *c = csn_calloc(1, sizeof(*c));
+    int r;
+
     if (!c)
         return csn_fail(err, CSN_E_NO_MEMORY, "create a sandbox");
-    *c = (creation){ .d = csn_daytona_of(backend),
+    *c = (creation){ .d = d,
                      .wish = *wish,
                      .op = op,
+                     .source = source ? csn_box_ref(source) : NULL,
                      .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_CREATE_MS),
                      .pause_ms = POLL_FIRST_MS };
     csn_list_init(&c->link);
-    r = send_create(c, &own);
+    r = send_create(c, err);
     if (r < 0) {
-        if (err)
-            *err = own;
         if (c->last)
             (void) csn_webline_set_last(&c->d->line, c->last, "", NULL);
+        csn_box_unref(c->source);
         free(c);
         return r;
     }
@@ -426,6 +510,27 @@ int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_err
     op->give_up = give_up_creation;
     op->request = c;
     return CSN_OK;
+}
+
+int csn_daytona_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err)
+{
+    int r;
+
+    err = CSN_OP_ERR(err);
+    r = check_wish(wish, err);
+    return r < 0 ? r : begin_creation(csn_daytona_of(backend), wish, NULL, op, err);
+}
+
+int csn_daytona_fork(csn_box *box, csn_wish *own, csn_op *op, csn_error *err)
+{
+    csn_auto(wish) csn_wish wish = { .id_index = -1 };
+    int r;
+
+    err = CSN_OP_ERR(err);
+    if ((r = csn_daytona_box_check(box, err)) < 0 ||
+        (r = csn_wish_fork(&box->wish, own, &wish, err)) < 0)
+        return r;
+    return begin_creation(csn_daytona_of(box->backend), &wish, box, op, err);
 }
 
 void csn_daytona_end_creations(csn_daytona *d)

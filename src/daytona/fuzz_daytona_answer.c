@@ -35,6 +35,8 @@ static void check_dto(const csn_dto *dto)
 
     must(dto->id[0] && strlen(dto->id) < CSN_ANY_ID_SIZE && !strpbrk(dto->id, "/.?#% "));
     must(dto->n_labels <= CSN_DTO_LABELS_MAX && dto->state_word[0]);
+    must(dto->cpu_milli >= -1 && dto->memory_bytes >= -1 && dto->disk_bytes >= -1);
+    must(dto->stop_min >= 0 && dto->ttl_ms >= 0);
     for (size_t i = 0; i < dto->n_labels; i++)
         must(dto->labels[i].key && dto->labels[i].value);
     must(!dto->toolbox[0] || csn_origin_parse(dto->toolbox, &origin) == 0);
@@ -78,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     csn_auto(json) csn_json *doc = NULL;
     const char *text = (const char *) data + 1, *url;
     char words[CSN_WORDS_SIZE];
+    csn_metrics_answer metrics;
     csn_exec_answer answer;
     csn_dto dto;
 
@@ -95,6 +98,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (csn_exec_answer_parse(text, size - 1, &doc, &answer, NULL) >= 0)
             must(answer.exit_code >= -1 && answer.exit_code <= 255 &&
                  answer.output[answer.output_len] == '\0');
+        break;
+    case 'm':
+        if (csn_metrics_answer_parse(text, size - 1, &metrics, NULL) >= 0)
+            must(metrics.memory_bytes >= -1 && metrics.disk_bytes >= -1);
         break;
     case 'u':
         if (csn_url_answer_parse(text, size - 1, &doc, &url, NULL) >= 0)

@@ -13,53 +13,117 @@
 
 enum { PAGES_MAX = 1000 };
 
+/* The caller's own: those that say whose it is are for us. */
 static char **labels_of(const csn_dto *dto)
 {
     csn_auto(buf) csn_buf pair = CSN_BUF_INIT;
     char **list = csn_calloc(dto->n_labels + 1, sizeof(*list));
+    size_t n = 0;
 
     for (size_t i = 0; list && i < dto->n_labels; i++) {
+        if (csn_is_whose_key(dto->labels[i].key))
+            continue;
         csn_buf_clear(&pair);
         csn_buf_printf(&pair, "%s=%s", dto->labels[i].key, dto->labels[i].value);
-        if (!(list[i] = csn_buf_take(&pair, NULL)))
+        if (!(list[n++] = csn_buf_take(&pair, NULL)))
             return csn_list_free(list);
     }
     return list;
+}
+
+/* What may change while it lives. */
+static int renew_wish(const csn_dto *dto, csn_wish *wish, csn_error *err)
+{
+    char **labels = labels_of(dto);
+
+    if (!labels)
+        return csn_fail(err, CSN_E_NO_MEMORY, "look at sandbox '%s'", dto->id);
+    csn_list_free(wish->labels);
+    wish->labels = labels;
+    wish->memory_bytes = dto->memory_bytes;
+    wish->cpu_milli = dto->cpu_milli;
+    wish->disk_bytes = dto->disk_bytes;
+    wish->pids = wish->disk_inodes = -1; /* not told */
+    wish->idle_stop_ms = dto->stop_min * CSN_DAYTONA_MINUTE_MS;
+    wish->ttl_ms = dto->ttl_ms;
+    return CSN_OK;
 }
 
 /* What it is, as if we had asked for it. */
 static int fill_wish(const csn_dto *dto, csn_wish *wish, csn_error *err)
 {
     csn_sandbox_options none = { .size = sizeof(none), .is_detached = 1 };
-    char **labels = labels_of(dto), *name, *image;
-    int r = labels ? csn_wish_read(&none, wish, err)
-                   : csn_fail(err, CSN_E_NO_MEMORY, "look at sandbox '%s'", dto->id);
+    csn_whose whose;
+    char *name, *image;
+    int r = csn_wish_read(&none, wish, err);
 
-    if (r < 0) {
-        csn_list_free(labels);
+    if (r < 0 || (r = renew_wish(dto, wish, err)) < 0)
         return r;
-    }
-    csn_list_free(wish->labels);
-    wish->labels = labels;
     name = csn_strdup(strcmp(dto->name, dto->id) == 0 ? "" : dto->name);
     image = csn_strdup(dto->image);
-    if (name && image) {
-        free(wish->name);
-        free(wish->image);
-        wish->name = name;
-        wish->image = image;
-    } else {
+    if (!name || !image) {
         free(name);
         free(image);
-        csn_wish_done(wish);
         return csn_fail(err, CSN_E_NO_MEMORY, "look at sandbox '%s'", dto->id);
     }
+    free(wish->name);
+    free(wish->image);
+    wish->name = name;
+    wish->image = image;
     memcpy(wish->id, dto->id, sizeof(wish->id));
+    csn_whose_read(dto, &whose);
+    wish->is_detached = !whose.program[0];
+    wish->is_ephemeral = dto->delete_min == 0;
     wish->network = dto->blocks_network ? CSN_NET_NONE : CSN_NET_OUTBOUND;
     wish->created_ms = dto->created_ms;
     wish->phase = CSN_PHASE_KEPT;
-    wish->memory_bytes = wish->cpu_milli = wish->pids = wish->disk_bytes = wish->disk_inodes = -1;
     return CSN_OK;
+}
+
+/* Where its own verbs are; the key goes along with every one of them. */
+static int take_toolbox(csn_daytona_box *box, const csn_dto *dto, csn_error *err)
+{
+    csn_auto(buf) csn_buf toolbox = CSN_BUF_INIT;
+
+    if (box->toolbox || !dto->toolbox[0])
+        return CSN_OK;
+    if (!csn_url_may_have_key(csn_daytona_of(box->base.backend)->url, dto->toolbox))
+        return csn_fail(
+            err, CSN_E_DENIED,
+            "the service says its sandboxes are at '%.100s': without TLS no key goes there",
+            dto->toolbox);
+    csn_buf_printf(&toolbox, "%s/%s", dto->toolbox, dto->id);
+    box->toolbox = csn_buf_take(&toolbox, NULL);
+    return box->toolbox ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "open sandbox '%s'", dto->id);
+}
+
+int csn_daytona_box_renew(csn_box *base, const csn_dto *dto, csn_error *err)
+{
+    csn_daytona_box *box = csn_daytona_box_of(base);
+    int r = take_toolbox(box, dto, err);
+
+    if (r >= 0)
+        r = renew_wish(dto, &base->wish, err);
+    if (r < 0)
+        return r;
+    base->facts.memory_limit_bytes = dto->memory_bytes;
+    base->facts.cpu_limit_milli = dto->cpu_milli;
+    base->facts.disk_limit_bytes = dto->disk_bytes;
+    base->state = dto->state;
+    if (dto->state == CSN_STATE_DELETED)
+        csn_daytona_box_gone(box);
+    return CSN_OK;
+}
+
+int csn_daytona_box_read(csn_box *base, const csn_web_answer *a, csn_json **ret_doc, csn_dto *ret,
+                         csn_error *err)
+{
+    int r = csn_dto_parse(a->body, a->body_len, ret_doc, ret, err);
+
+    if (r >= 0 && strcmp(ret->id, base->wish.id) != 0)
+        r = csn_fail(err, CSN_E_PROTOCOL, "the service told of another sandbox than '%s'",
+                     base->wish.id);
+    return r < 0 ? r : csn_daytona_box_renew(base, ret, err);
 }
 
 static csn_daytona_box *known_box(csn_daytona *d, const char *id)
@@ -75,35 +139,24 @@ static csn_daytona_box *known_box(csn_daytona *d, const char *id)
 
 static int box_of_dto(csn_daytona *d, const csn_dto *dto, csn_box **ret_box, csn_error *err)
 {
-    csn_auto(buf) csn_buf toolbox = CSN_BUF_INIT;
     csn_daytona_box *box = known_box(d, dto->id);
-    int r;
+    int r = CSN_OK;
 
     if (box) {
-        box->base.state = dto->state;
-        *ret_box = csn_box_ref(&box->base);
-        return CSN_OK;
+        csn_box_ref(&box->base);
+    } else {
+        box = csn_daytona_box_new(d, err);
+        if (!box)
+            return CSN_E_NO_MEMORY;
+        r = fill_wish(dto, &box->base.wish, err);
+        csn_whose_read(dto, &box->whose);
     }
-    if (dto->toolbox[0] && !csn_url_may_have_key(d->url, dto->toolbox))
-        return csn_fail(
-            err, CSN_E_DENIED,
-            "the service says its sandboxes are at '%.100s': without TLS no key goes there",
-            dto->toolbox);
-    box = csn_daytona_box_new(d, err);
-    if (!box)
-        return CSN_E_NO_MEMORY;
-    r = fill_wish(dto, &box->base.wish, err);
-    if (r >= 0 && dto->toolbox[0]) {
-        csn_buf_printf(&toolbox, "%s/%s", dto->toolbox, dto->id);
-        box->toolbox = csn_buf_take(&toolbox, NULL);
-        if (!box->toolbox)
-            r = csn_fail(err, CSN_E_NO_MEMORY, "open sandbox '%s'", dto->id);
-    }
+    if (r >= 0)
+        r = csn_daytona_box_renew(&box->base, dto, err);
     if (r < 0) {
         csn_box_unref(&box->base);
         return r;
     }
-    box->base.state = dto->state;
     *ret_box = &box->base;
     return CSN_OK;
 }
@@ -142,15 +195,15 @@ static void on_looked(const csn_web_answer *a, int result, const csn_error *err,
     csn_box *box = NULL;
     csn_dto dto = { 0 };
 
-    if (result >= 0)
-        result = csn_dto_parse(a->body, a->body_len, &doc, &dto, &own);
     if (l->box && result == CSN_E_NOT_FOUND) {
-        l->box->state = CSN_STATE_DELETED;
+        csn_daytona_box_gone(csn_daytona_box_of(l->box));
         result = CSN_OK;
     } else if (l->box && result >= 0) {
-        l->box->state = dto.state;
+        result = csn_daytona_box_read(l->box, a, &doc, &dto, &own);
     } else if (result >= 0) {
-        result = box_of_dto(l->d, &dto, &box, &own);
+        result = csn_dto_parse(a->body, a->body_len, &doc, &dto, &own);
+        if (result >= 0)
+            result = box_of_dto(l->d, &dto, &box, &own);
     }
     bool is_find = !l->box;
     csn_op *op = free_lookup(l);
@@ -405,7 +458,7 @@ int csn_daytona_gc(csn_backend *backend, csn_op *op, csn_error *err)
     };
     int r;
 
-    csn_buf_printf(&labels, "{\"caisson.machine\":\"%s\"}", d->machine);
+    csn_buf_printf(&labels, "{\"caisson.machine\":\"%s\"}", d->whose.machine);
     csn_buf_puts(&w.query, "&labels=");
     csn_url_escape(&w.query, labels.data);
     r = w.query.error < 0 ? csn_fail_sys(err, w.query.error, "look for what was left")

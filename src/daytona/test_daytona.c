@@ -331,3 +331,53 @@ TEST(statuses_have_their_classes)
     CHECK_INT(csn_code_of_status(500), CSN_E_SYSTEM);
     CHECK_INT(csn_code_of_status(302), CSN_E_PROTOCOL);
 }
+
+/* ---- what a sandbox has and uses ---- */
+
+#define A_BOX(more) "{\"id\":\"" GOOD_ID "\",\"state\":\"started\"" more "}"
+
+TEST(limits_and_timers_are_read_and_what_is_not_said_is_not_known)
+{
+    csn_dto d;
+    csn_error err;
+
+    CHECK_INT(read_dto(A_BOX(",\"cpu\":1.5,\"memory\":2,\"disk\":3,\"autoStopInterval\":15,"
+                             "\"autoDeleteInterval\":0,\"createdAt\":\"2026-01-01T00:00:00.000Z\","
+                             "\"autoDestroyAt\":\"2026-01-01T01:00:00.000Z\""),
+                       &d, &err),
+              CSN_OK);
+    CHECK(d.cpu_milli == 1500 && d.memory_bytes == INT64_C(2) << 30);
+    CHECK(d.disk_bytes == INT64_C(3) << 30 && d.stop_min == 15 && d.delete_min == 0);
+    CHECK_INT(d.ttl_ms, 3600 * 1000);
+    CHECK_INT(read_dto(A_BOX(",\"cpu\":null"), &d, &err), CSN_OK);
+    CHECK(d.cpu_milli == -1 && d.memory_bytes == -1 && d.disk_bytes == -1);
+    CHECK(d.stop_min == 0 && d.delete_min == -1 && d.ttl_ms == 0);
+}
+
+TEST(limits_that_are_none_are_refused)
+{
+    static const char *const bad[] = {
+        A_BOX(",\"cpu\":\"1\""),           A_BOX(",\"memory\":-1"),
+        A_BOX(",\"disk\":1e30"),           A_BOX(",\"memory\":[]"),
+        A_BOX(",\"autoStopInterval\":-1"), A_BOX(",\"autoDeleteInterval\":99999999999")
+    };
+    csn_dto d;
+    csn_error err;
+
+    for (size_t i = 0; i < CSN_COUNT(bad); i++)
+        if (read_dto(bad[i], &d, &err) != CSN_E_PROTOCOL)
+            FAIL("taken: %s", bad[i]);
+}
+
+TEST(metrics_are_read)
+{
+    static const char *const bad[] = { "[]", "{\"memUsed\":true}", "{\"diskUsed\":-5}", "x" };
+    static const char text[] = "{\"memUsed\":4096,\"cpuUsedPct\":1.5}";
+    csn_metrics_answer m;
+    csn_error err;
+
+    CHECK_INT(csn_metrics_answer_parse(text, sizeof(text) - 1, &m, &err), CSN_OK);
+    CHECK(m.memory_bytes == 4096 && m.disk_bytes == -1);
+    for (size_t i = 0; i < CSN_COUNT(bad); i++)
+        CHECK_INT(csn_metrics_answer_parse(bad[i], strlen(bad[i]), &m, &err), CSN_E_PROTOCOL);
+}

@@ -179,7 +179,10 @@ static csn_op *set_timers(op_world *w, csn_error *err)
 
 static csn_op *resize(op_world *w, csn_error *err)
 {
-    return csn_sandbox_resize_async(w->box, (int64_t) 512 << 20, 0, 0, on_done, w, err);
+    /* A service gives a started one more, never less. */
+    int64_t memory = csn_engine_is_remote(w->engine) ? (int64_t) 2 << 30 : (int64_t) 512 << 20;
+
+    return csn_sandbox_resize_async(w->box, memory, 0, 0, on_done, w, err);
 }
 
 static csn_op *stop(op_world *w, csn_error *err)
@@ -389,16 +392,16 @@ const op_verb op_verbs[] = {
     { OP_SANDBOX, "inspect", .begin = inspect },
     { OP_SANDBOX, "list", .begin = list },
     { OP_SANDBOX, "gc", .no_box = true, .begin = gc },
-    { OP_SANDBOX, "set labels", .is_local = true, .begin = set_labels },
-    { OP_SANDBOX, "set timers", .is_local = true, .begin = set_timers },
-    { OP_SANDBOX, "resize", .is_local = true, .begin = resize },
-    { OP_SANDBOX, "stop", .is_local = true, .begin = stop },
-    { OP_SANDBOX, "start", .is_local = true, .begin = start },
+    { OP_SANDBOX, "set labels", .begin = set_labels },
+    { OP_SANDBOX, "set timers", .begin = set_timers },
+    { OP_SANDBOX, "resize", .begin = resize },
+    { OP_SANDBOX, "stop", .begin = stop },
+    { OP_SANDBOX, "start", .begin = start },
     { OP_SANDBOX, "delete", .begin = delete_box },
-    { OP_SANDBOX, "receipt", .is_local = true, .begin = receipt },
-    { OP_SANDBOX, "usage", .is_local = true, .begin = usage },
+    { OP_SANDBOX, "receipt", .begin = receipt },
+    { OP_SANDBOX, "usage", .begin = usage },
     { OP_SANDBOX, "snapshot", .is_local = true, .is_made = true, .begin = snapshot },
-    { OP_SANDBOX, "fork", .is_local = true, .is_made = true, .begin = fork_box },
+    { OP_SANDBOX, "fork", .is_made = true, .begin = fork_box },
     { OP_COMMAND, "run", .is_local = true, .is_made = true, .begin = run_attached },
     { OP_COMMAND, "run in the background", .is_local = true, .is_made = true,
       .begin = run_background },
