@@ -28,7 +28,7 @@ _caisson() {
     done
     case $cmd in
     run)
-        opts='--help --interactive --stdin --tty --detach --merge --json --raw --receipt --quiet --entrypoint --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict --keep --rm'
+        opts='--help --interactive --stdin --tty --detach --merge --json --raw --receipt --quiet --entrypoint --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict --keep --rm --daytona --backend --daytona-env'
         case $prev in
         --stdin) kind='@file' ;;
         --entrypoint) kind='@none' ;;
@@ -60,11 +60,13 @@ _caisson() {
         --timeout) kind='@none' ;;
         --output-limit) kind='@none' ;;
         --strict) kind='memory cpu pids disk all' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
         esac
         operands='@file'
         ;;
     create)
-        opts='--help --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict --ephemeral --json --quiet'
+        opts='--help --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict --ephemeral --json --quiet --daytona --backend --daytona-env'
         case $prev in
         -n | --name) kind='@none' ;;
         --image) kind='@image' ;;
@@ -94,10 +96,12 @@ _caisson() {
         --timeout) kind='@none' ;;
         --output-limit) kind='@none' ;;
         --strict) kind='memory cpu pids disk all' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
         esac
         ;;
     exec)
-        opts='--help --env --env-file --cwd --user --timeout --output-limit --interactive --stdin --tty --detach --merge --json --raw --receipt --quiet'
+        opts='--help --env --env-file --cwd --user --timeout --output-limit --interactive --stdin --tty --detach --merge --json --raw --receipt --quiet --daytona --backend --daytona-env'
         case $prev in
         -e | --env) kind='@none' ;;
         --env-file) kind='@file' ;;
@@ -107,11 +111,13 @@ _caisson() {
         --timeout) kind='@none' ;;
         --output-limit) kind='@none' ;;
         --stdin) kind='@file' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
         esac
         operands='@box'
         ;;
     shell | sh)
-        opts='--help --quiet --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict'
+        opts='--help --quiet --name --image --env --env-file --label --volume --net --cwd --user --ptrace --ttl --idle-stop --optional --memory --cpu --pids --disk --inodes --open-files --tmp-size --shm-size --timeout --output-limit --strict --daytona --backend --daytona-env'
         case $prev in
         -n | --name) kind='@none' ;;
         --image) kind='@image' ;;
@@ -141,11 +147,13 @@ _caisson() {
         --timeout) kind='@none' ;;
         --output-limit) kind='@none' ;;
         --strict) kind='memory cpu pids disk all' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
         esac
         operands='@box'
         ;;
     arena | forge)
-        opts='--help --candidate --candidates --artifacts --artifact-name --jobs --trials --seed --report --json --plain --quiet --check --scorer --scorer-timeout --weights --objective --output-path --env --pip --find-links --setup --net --image --optional --daytona --env-file --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk'
+        opts='--help --candidate --candidates --artifacts --artifact-name --jobs --trials --seed --report --json --plain --quiet --check --scorer --scorer-timeout --weights --objective --output-path --env --pip --find-links --setup --net --image --optional --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk --daytona --backend --daytona-env'
         case $prev in
         -c | --candidate) kind='@file' ;;
         --candidates) kind='@file' ;;
@@ -168,7 +176,6 @@ _caisson() {
         --net) kind='none outbound' ;;
         --image) kind='@image' ;;
         --optional) kind='@none' ;;
-        --env-file) kind='@file' ;;
         -t | --timeout) kind='@none' ;;
         --upload-timeout) kind='@none' ;;
         --setup-timeout) kind='@none' ;;
@@ -180,10 +187,13 @@ _caisson() {
         --cpus) kind='@none' ;;
         --pids) kind='@none' ;;
         --disk) kind='@none' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         ;;
     candidate)
-        opts='--help --id --output --json --quiet --objective --output-path --env --pip --find-links --setup --net --image --optional --daytona --env-file --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk'
+        opts='--help --id --output --json --quiet --objective --output-path --env --pip --find-links --setup --net --image --optional --timeout --upload-timeout --setup-timeout --artifact-timeout --output-limit --artifact-limit --memory --cpu --pids --disk --daytona --backend --daytona-env'
         case $prev in
         --id) kind='@none' ;;
         --output) kind='@file' ;;
@@ -196,7 +206,6 @@ _caisson() {
         --net) kind='none outbound' ;;
         --image) kind='@image' ;;
         --optional) kind='@none' ;;
-        --env-file) kind='@file' ;;
         -t | --timeout) kind='@none' ;;
         --upload-timeout) kind='@none' ;;
         --setup-timeout) kind='@none' ;;
@@ -208,11 +217,14 @@ _caisson() {
         --cpus) kind='@none' ;;
         --pids) kind='@none' ;;
         --disk) kind='@none' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@file'
         ;;
     blocks)
-        opts='--help --lang --code --commonmark --messages --last-n --extract-only --timeout --snapshot --image --env --env-file --name --memory --cpu --disk --net --optional --keep --reply --json --quiet'
+        opts='--help --lang --code --commonmark --messages --last-n --extract-only --timeout --snapshot --image --env --env-file --name --memory --cpu --disk --net --optional --keep --reply --json --quiet --daytona --backend --daytona-env'
         case $prev in
         --lang) kind='python bash sh javascript typescript' ;;
         --code) kind='@none' ;;
@@ -227,11 +239,13 @@ _caisson() {
         --cpu) kind='@none' ;;
         --disk) kind='@none' ;;
         --optional) kind='@none' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
         esac
         operands='@file'
         ;;
     interp)
-        opts='--help --code --file --interactive --vars --events --json --quiet --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --optional --profile --field --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync'
+        opts='--help --code --file --interactive --vars --events --json --quiet --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --optional --profile --field --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync --daytona --backend --daytona-env'
         case $prev in
         -c | --code) kind='@none' ;;
         -f | --file) kind='@file' ;;
@@ -261,10 +275,12 @@ _caisson() {
         --max-depth) kind='@none' ;;
         --child-isolation) kind='auto context' ;;
         --child-fallback) kind='clean fail' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
         esac
         ;;
     rlm)
-        opts='--help --input --max-iterations --json --quiet --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --optional --profile --field'
+        opts='--help --input --max-iterations --json --quiet --llm-url --llm-model --llm-cmd --max-llm-calls --llm-timeout --max-depth --child-isolation --child-fallback --sync --session --volume --volume-subpath --repo --ref --context --image --env --env-file --memory --cpu --net --timeout --execute-timeout --optional --profile --field --daytona --backend --daytona-env'
         case $prev in
         --input) kind='@file' ;;
         --max-iterations) kind='@none' ;;
@@ -292,139 +308,207 @@ _caisson() {
         --optional) kind='@none' ;;
         --profile) kind='ROOT_INTERLOCUTOR RLM_ROOT RLM_DELEGATE MAINTENANCE' ;;
         --field) kind='@none' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
         esac
         ;;
     session)
         case $sub in
         ls)
-            opts='--help --quiet --json'
+            opts='--help --quiet --json --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             ;;
         rm)
-            opts='--help --force --quiet'
+            opts='--help --force --quiet --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             ;;
         export)
-            opts='--help'
+            opts='--help --daytona --backend --daytona-env'
+            case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
+            esac
             ;;
         import)
-            opts='--help'
+            opts='--help --daytona --backend --daytona-env'
+            case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
+            esac
             operands='@file'
             ;;
         *) operands='ls rm export import' ;;
         esac
         ;;
     smoke)
-        opts='--help --repo --ref --net --optional'
+        opts='--help --repo --ref --net --optional --daytona --backend --daytona-env'
         case $prev in
         --repo) kind='@dir' ;;
         --ref) kind='@none' ;;
         --optional) kind='@none' ;;
-        esac
-        ;;
-    diagnose)
-        opts='--help --env-file'
-        case $prev in
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
         --env-file) kind='@file' ;;
         esac
         ;;
+    diagnose)
+        opts='--help --env-file --daytona --backend --daytona-env'
+        case $prev in
+        --env-file) kind='@file' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        esac
+        ;;
     ls | ps)
-        opts='--help --label --state --all --quiet --names --no-trunc --json'
+        opts='--help --label --state --all --quiet --names --no-trunc --json --daytona --backend --daytona-env'
         case $prev in
         -l | --label) kind='@none' ;;
         -s | --state) kind='creating started stopped deleting' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         ;;
     inspect)
-        opts='--help --json'
+        opts='--help --json --daytona --backend --daytona-env'
         case $prev in
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@box'
         ;;
     logs)
-        opts='--help --follow --offset --stream --raw'
+        opts='--help --follow --offset --stream --raw --daytona --backend --daytona-env'
         case $prev in
         --offset) kind='@none' ;;
         --stream) kind='stdout stderr' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@box'
         ;;
     stats)
-        opts='--help --no-stream --json'
+        opts='--help --no-stream --json --daytona --backend --daytona-env'
         case $prev in
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@box'
         ;;
     cp)
-        opts='--help --quiet --raw'
+        opts='--help --quiet --raw --daytona --backend --daytona-env'
         case $prev in
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@file'
         ;;
     start)
-        opts='--help --quiet'
+        opts='--help --quiet --daytona --backend --daytona-env'
         case $prev in
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@box'
         ;;
     stop)
-        opts='--help --time --all --quiet'
+        opts='--help --time --all --quiet --daytona --backend --daytona-env'
         case $prev in
         -t | --time) kind='@none' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@box'
         ;;
     rm | delete)
-        opts='--help --force --all --quiet'
+        opts='--help --force --all --quiet --daytona --backend --daytona-env'
         case $prev in
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@box'
         ;;
     fork)
-        opts='--help --name --label --ttl --idle-stop --ephemeral --json'
+        opts='--help --name --label --ttl --idle-stop --ephemeral --json --daytona --backend --daytona-env'
         case $prev in
         -n | --name) kind='@none' ;;
         -l | --label) kind='@none' ;;
         --ttl) kind='@none' ;;
         --idle-stop) kind='@none' ;;
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@box'
         ;;
     snapshot)
-        opts='--help --quiet'
+        opts='--help --quiet --daytona --backend --daytona-env'
         case $prev in
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         operands='@box'
         ;;
     image)
         case $sub in
         import)
-            opts='--help --quiet'
+            opts='--help --quiet --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             operands='@file'
             ;;
         build)
-            opts='--help --debian --quiet'
+            opts='--help --debian --quiet --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             ;;
         ls)
-            opts='--help --quiet --json'
+            opts='--help --quiet --json --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             ;;
         inspect)
-            opts='--help --json'
+            opts='--help --json --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             operands='@image'
             ;;
         rm)
-            opts='--help --force --quiet'
+            opts='--help --force --quiet --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             operands='@image'
             ;;
@@ -434,38 +518,56 @@ _caisson() {
     volume)
         case $sub in
         create)
-            opts='--help --quiet'
+            opts='--help --quiet --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             ;;
         ls)
-            opts='--help --quiet --json'
+            opts='--help --quiet --json --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             ;;
         inspect)
-            opts='--help --json'
+            opts='--help --json --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             operands='@volume'
             ;;
         tree)
-            opts='--help --depth --json'
+            opts='--help --depth --json --daytona --backend --daytona-env'
             case $prev in
             --depth) kind='@none' ;;
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             operands='@volume'
             ;;
         cat)
-            opts='--help --max --json'
+            opts='--help --max --json --daytona --backend --daytona-env'
             case $prev in
             --max) kind='@none' ;;
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             operands='@volume'
             ;;
         rm)
-            opts='--help --force --quiet'
+            opts='--help --force --quiet --daytona --backend --daytona-env'
             case $prev in
+            --backend) kind='local daytona' ;;
+            --daytona-env) kind='@file' ;;
+            --env-file) kind='@file' ;;
             esac
             operands='@volume'
             ;;
@@ -530,8 +632,11 @@ _caisson() {
         esac
         ;;
     gc)
-        opts='--help --json'
+        opts='--help --json --daytona --backend --daytona-env'
         case $prev in
+        --backend) kind='local daytona' ;;
+        --daytona-env) kind='@file' ;;
+        --env-file) kind='@file' ;;
         esac
         ;;
     doctor)

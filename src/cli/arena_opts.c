@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "boxopt.h"
 #include "out.h"
+#include "place.h"
 
 #define AT(field) offsetof(cli_arena_values, field)
 
@@ -31,10 +32,6 @@ const cli_opt cli_arena_run_options[] = {
     { 0, "image", CLI_TEXT, AT(image), "NAME", "root file system [host]", "@image", NULL },
     { 0, "optional", CLI_LIST, AT(optional), "WALL,…",
       "start even if these walls can't be put up here", NULL, NULL },
-    { 'd', "daytona", CLI_FLAG, AT(daytona), NULL, "use the remote backend when it is configured",
-      NULL, NULL },
-    { 0, "env-file", CLI_TEXT, AT(env_file), "FILE",
-      "configuration of the remote backend [.env.local, .env]", "@file", NULL },
     CLI_END
 };
 
@@ -73,22 +70,6 @@ int cli_read_objective(const cli_command *cmd, const char *given, csn_buf *out)
     return -1;
 }
 
-static void warn(const char *message, void *user)
-{
-    (void) user;
-    cli_note("%s", message);
-}
-
-static int load_config(const cli_command *cmd, const cli_arena_values *v, cli_arena_run *run)
-{
-    csn_config_options o = { .size = sizeof(o), .env_file = v->env_file, .on_warning = warn };
-    csn_error err = { 0 };
-
-    if (csn_config_load(&o, &run->config, &err) < 0)
-        return cli_usage(cmd, "%s", err.message);
-    return -1;
-}
-
 static void set(int64_t *to, int64_t given)
 {
     if (given != 0)
@@ -118,6 +99,7 @@ int cli_arena_fill(const cli_command *cmd, const cli_arena_values *v, csn_run_op
                    cli_arena_run *run)
 {
     cli_list no_files = { 0 };
+    csn_error err = { 0 };
     int status = set_limits(cmd, v, o);
 
     if (status < 0 && v->objective) {
@@ -131,12 +113,11 @@ int cli_arena_fill(const cli_command *cmd, const cli_arena_values *v, csn_run_op
     }
     if (status < 0)
         status = cli_fill_walls(cmd, &v->optional, &run->optional_walls);
-    if (status < 0 && v->daytona)
-        status = load_config(cmd, v, run);
+    if (status < 0 && cli_place_is_remote() && cli_place_config(&o->config, &err) < 0)
+        status = cli_usage(cmd, "%s", err.message);
     if (status >= 0)
         return status;
-    o->config = run->config;
-    if (v->daytona)
+    if (cli_place_is_remote())
         o->backend = CSN_BACKEND_DAYTONA;
     if (v->output_path)
         o->output_path = v->output_path;
@@ -156,7 +137,6 @@ int cli_arena_fill(const cli_command *cmd, const cli_arena_values *v, csn_run_op
 void cli_arena_done(cli_arena_run *run)
 {
     csn_buf_free(&run->objective);
-    csn_config_free(run->config);
 }
 
 void cli_arena_note_cause(void)

@@ -12,11 +12,10 @@ enum {
 };
 
 typedef struct cli_arena_values {
-    const char *objective, *output_path, *find_links, *setup, *net, *image, *env_file;
+    const char *objective, *output_path, *find_links, *setup, *net, *image;
     cli_list pip, env, optional;
     int64_t timeout, upload_timeout, setup_timeout, artifact_timeout;
     int64_t output, artifact, memory, cpu, pids, disk;
-    int daytona;
 } cli_arena_values;
 
 extern const cli_opt cli_arena_run_options[];
@@ -26,7 +25,6 @@ extern const cli_opt cli_arena_limit_options[]; /* same struct, second heading *
 typedef struct cli_arena_run {
     csn_buf objective;
     cli_list env;
-    csn_config *config;
     uint32_t optional_walls;
 } cli_arena_run;
 

@@ -286,7 +286,7 @@ static int contend(struct contest *c, csn_engine *engine, csn_cancel *cancel)
 {
     int talk = c->v.json ? STDERR_FILENO : STDOUT_FILENO, status;
     const char *refusal =
-        c->run.backend == CSN_BACKEND_DAYTONA ? csn_config_daytona_refusal(c->kept.config) : NULL;
+        c->run.backend == CSN_BACKEND_DAYTONA ? csn_config_daytona_refusal(c->run.config) : NULL;
     csn_arena_result *result = NULL;
     csn_error err = { 0 };
     cli_view view;
@@ -319,8 +319,8 @@ static int open_and_contend(struct contest *c)
     csn_cancel *cancel = NULL;
     csn_error err = { 0 };
     bool is_remote =
-        c->run.backend == CSN_BACKEND_DAYTONA && csn_config_is_daytona_ready(c->kept.config);
-    int status = is_remote ? -1 : cli_open_to_make(c->kept.optional_walls, &engine);
+        c->run.backend == CSN_BACKEND_DAYTONA && csn_config_is_daytona_ready(c->run.config);
+    int status = is_remote ? -1 : cli_open_here_to_make(c->kept.optional_walls, &engine);
 
     if (status >= 0)
         return CLI_ARENA_NO_BACKEND;
@@ -357,5 +357,6 @@ const cli_command cli_cmd_arena = {
         "artifact, and is scored: 0.2 success + 0.6 quality + 0.2 speed. Exit status: 0 there is a winner, 1 there\n"
         "is none, 2 misuse, 3 no sandbox could be made, 130 interrupted.",
     .groups = groups,
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

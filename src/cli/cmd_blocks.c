@@ -418,5 +418,6 @@ const cli_command cli_cmd_blocks = {
         "A block without a language is taken as a shell command (pip …, python …) or as Python.",
     .groups = groups,
     .operands = "@file",
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

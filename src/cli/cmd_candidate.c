@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "commands.h"
 #include "out.h"
+#include "place.h"
 #include "session.h"
 #include "stream.h"
 
@@ -82,9 +83,9 @@ static int show(const struct values *v, const csn_candidate_result *r)
         cli_note("%s", r->error_message);
     bool has_no_sandbox =
         r->error_message && csn_starts_with(r->error_message, "Could not create sandbox");
-    if (has_no_sandbox && v->arena.daytona)
+    if (has_no_sandbox && cli_place_is_remote())
         advice = CLI_ARENA_REMOTE_ADVICE;
-    if (has_no_sandbox && !v->arena.daytona && !v->quiet)
+    if (has_no_sandbox && !cli_place_is_remote() && !v->quiet)
         cli_arena_note_cause();
     else if (advice && !v->quiet)
         cli_try(advice);
@@ -172,5 +173,6 @@ const cli_command cli_cmd_candidate = {
         "candidate failed, 2 misuse, 3 no usable backend, 130 interrupted.",
     .groups = groups,
     .operands = "@file",
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

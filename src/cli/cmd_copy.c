@@ -111,6 +111,7 @@ const cli_command cli_cmd_fork = {
     .usage = "fork [options] BOX [NAME]",
     .groups = fork_groups,
     .operands = "@box",
+    .reach = CLI_ANYWHERE,
     .run = run_fork,
 };
 
@@ -120,5 +121,6 @@ const cli_command cli_cmd_snapshot = {
     .usage = "snapshot BOX IMAGE",
     .groups = snapshot_groups,
     .operands = "@box",
+    .reach = CLI_ANYWHERE,
     .run = run_snapshot,
 };

@@ -93,5 +93,6 @@ const cli_command cli_cmd_cp = {
         "'-' is standard input or output.",
     .groups = groups,
     .operands = "@file",
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

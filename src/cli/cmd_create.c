@@ -74,5 +74,6 @@ const cli_command cli_cmd_create = {
     .summary = "Create a sandbox that stays, started, and print its id",
     .usage = "create [options] [NAME]",
     .groups = groups,
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

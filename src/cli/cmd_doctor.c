@@ -172,7 +172,7 @@ static int run(const cli_command *cmd, int argc, char **argv)
     status = cli_want(cmd, &args, 0, 0);
     if (status >= 0)
         return status;
-    opened = cli_try_open(&engine, &open_err);
+    opened = cli_try_open_here(&engine, &open_err);
     visit.w = (csn_jw) CSN_JW_INIT(&visit.doc, true);
     if (v.json) {
         csn_jw_begin_object(&visit.w);

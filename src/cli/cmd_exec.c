@@ -75,5 +75,6 @@ const cli_command cli_cmd_exec = {
     .operands = "@box",
     .verbatim_after = 2,
     .usage_status = CLI_ENGINE,
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

@@ -81,6 +81,7 @@ const cli_command cli_cmd_gc = {
     .text =
         "Every command does this for what it meets; gc does it for all and says how much there was.",
     .groups = gc_groups,
+    .reach = CLI_ANYWHERE,
     .run = run_gc,
 };
 

@@ -195,6 +195,7 @@ static const cli_command import = {
         "It is unpacked by a confined helper; nothing remains on failure.",
     .groups = cli_named_make_groups,
     .operands = "@file",
+    .reach = CLI_ANYWHERE,
     .run = run_import,
 };
 
@@ -203,6 +204,7 @@ static const cli_command build = {
     .summary = "Build an image from Debian packages",
     .usage = "image build NAME --debian [PACKAGE…]",
     .groups = build_groups,
+    .reach = CLI_ANYWHERE,
     .run = run_build,
 };
 
@@ -211,6 +213,7 @@ static const cli_command ls = {
     .summary = "List images",
     .usage = "image ls [options]",
     .groups = cli_named_ls_groups,
+    .reach = CLI_ANYWHERE,
     .run = run_ls,
 };
 
@@ -220,6 +223,7 @@ static const cli_command inspect = {
     .usage = "image inspect [--json] NAME",
     .groups = cli_named_inspect_groups,
     .operands = "@image",
+    .reach = CLI_ANYWHERE,
     .run = run_inspect,
 };
 
@@ -229,6 +233,7 @@ static const cli_command rm = {
     .usage = "image rm [-f] NAME…",
     .groups = cli_named_rm_groups,
     .operands = "@image",
+    .reach = CLI_ANYWHERE,
     .run = run_rm,
 };
 

@@ -186,5 +186,6 @@ const cli_command cli_cmd_inspect = {
     .usage = "inspect [--json] BOX",
     .groups = groups,
     .operands = "@box",
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

@@ -143,6 +143,7 @@ const cli_command cli_cmd_start = {
     .usage = "start BOX…",
     .groups = start_groups,
     .operands = "@box",
+    .reach = CLI_ANYWHERE,
     .run = run_start,
 };
 
@@ -152,6 +153,7 @@ const cli_command cli_cmd_stop = {
     .usage = "stop [-t TIME] BOX…\nstop --all",
     .groups = stop_groups,
     .operands = "@box",
+    .reach = CLI_ANYWHERE,
     .run = run_stop,
 };
 
@@ -162,5 +164,6 @@ const cli_command cli_cmd_rm = {
     .usage = "rm [-f] BOX…\nrm --all",
     .groups = rm_groups,
     .operands = "@box",
+    .reach = CLI_ANYWHERE,
     .run = run_rm,
 };

@@ -119,5 +119,6 @@ const cli_command cli_cmd_logs = {
         "What it wrote to stderr goes to stderr, in the order in which it came.",
     .groups = groups,
     .operands = "@box",
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

@@ -6,6 +6,7 @@
 #include "boxjson.h"
 #include "commands.h"
 #include "out.h"
+#include "place.h"
 #include "session.h"
 #include "table.h"
 
@@ -75,9 +76,10 @@ static void put_cells(const struct values *v, const csn_sandbox_info *info, csn_
 {
     csn_auto(table) cli_table row = CLI_TABLE_INIT(N_COLUMNS, 0);
     csn_auto(buf) csn_buf labels = CSN_BUF_INIT;
-    char id[33];
+    bool is_whole = v->no_trunc || cli_place_is_remote(); /* a service knows no beginnings of ids */
+    char id[80];
 
-    (void) csn_str_copy(id, sizeof(id), csn_str_n(info->id, v->no_trunc ? strlen(info->id) : 12));
+    (void) csn_str_copy(id, sizeof(id), csn_str_n(info->id, is_whole ? strlen(info->id) : 12));
     cli_table_cell(&row, id);
     cli_table_cell(&row, info->name);
     cli_table_cell(&row, info->image);
@@ -85,7 +87,8 @@ static void put_cells(const struct values *v, const csn_sandbox_info *info, csn_
     cli_table_cell(&row, cli_age(info->created_ms));
     cli_table_cell(&row, cli_limit_size(info->memory_bytes));
     for (size_t i = 0; info->labels && info->labels[i]; i++)
-        csn_buf_printf(&labels, "%s%s", i ? "," : "", info->labels[i]);
+        if (!csn_starts_with(info->labels[i], "caisson.")) /* whose it is: for gc, not for people */
+            csn_buf_printf(&labels, "%s%s", labels.len ? "," : "", info->labels[i]);
     cli_table_cell(&row, labels.data);
     csn_buf_append(out, row.cells.data, row.cells.len);
 }
@@ -216,5 +219,6 @@ const cli_command cli_cmd_ls = {
     .summary = "List sandboxes",
     .usage = "ls [options]",
     .groups = groups,
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

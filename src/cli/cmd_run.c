@@ -148,5 +148,6 @@ const cli_command cli_cmd_run = {
     .operands = "@file",
     .verbatim_after = 1,
     .usage_status = CLI_ENGINE,
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

@@ -236,20 +236,24 @@ static const cli_command ls = { .name = "ls",
                                 .summary = "List sessions",
                                 .usage = "session ls [options]",
                                 .groups = ls_groups,
+                                .reach = CLI_NOT_REMOTE,
                                 .run = run_ls };
 static const cli_command rm = { .name = "rm",
                                 .summary = "End sessions and delete their sandboxes; volumes stay",
                                 .usage = "session rm [-f] NAME…",
                                 .groups = rm_groups,
+                                .reach = CLI_NOT_REMOTE,
                                 .run = run_rm };
 static const cli_command export_cmd = { .name = "export",
                                         .summary = "Print a session's state as JSON",
                                         .usage = "session export NAME",
+                                        .reach = CLI_NOT_REMOTE,
                                         .run = run_export };
 static const cli_command import_cmd = { .name = "import",
                                         .summary = "Take a session's state from a file or stdin",
                                         .usage = "session import NAME [FILE|-]",
                                         .operands = "@file",
+                                        .reach = CLI_NOT_REMOTE,
                                         .run = run_import };
 static const cli_command *const subs[] = { &ls, &rm, &export_cmd, &import_cmd, NULL };
 

@@ -118,5 +118,6 @@ const cli_command cli_cmd_shell = {
     .operands = "@box",
     .verbatim_after = 2,
     .usage_status = CLI_ENGINE,
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

@@ -82,6 +82,7 @@ const cli_command cli_cmd_smoke = {
     .usage = "smoke --repo URL|DIR [--ref REF]",
     .text = "Prints a report as JSON: on stdout and status 0, or on stderr and status 1.",
     .groups = smoke_groups,
+    .reach = CLI_NOT_REMOTE,
     .run = run_smoke,
 };
 
@@ -208,5 +209,6 @@ const cli_command cli_cmd_diagnose = {
         "One line per item, OK or FAIL; secrets are never shown. Exit status 1 when something failed.\n"
         "For walls and limits of the sandbox itself see caisson doctor.",
     .groups = diagnose_groups,
+    .reach = CLI_ANYWHERE,
     .run = run_diagnose,
 };

@@ -38,7 +38,7 @@ static const cli_group groups[] = { { "Options", own_options, 0 }, { NULL, NULL,
 
 /* One sandbox as it was looked at. */
 struct look {
-    char id[33], name[65];
+    char id[80], name[65];
     int64_t created_ms, memory_limit, pids_limit, disk_limit;
     csn_usage usage;
     int64_t at_ns;
@@ -114,8 +114,12 @@ static int look_around(csn_engine *engine, const cli_args *args, const struct lo
         csn_auto(sandbox) csn_sandbox *box = NULL;
         struct look look = now->items[i];
 
-        if (!is_asked_for(args, &look) || csn_sandbox_open(engine, look.id, &box, NULL) < 0 ||
-            csn_sandbox_usage(box, &look.usage, NULL) < 0)
+        if (!is_asked_for(args, &look) || csn_sandbox_open(engine, look.id, &box, NULL) < 0)
+            continue;
+        r = csn_sandbox_usage(box, &look.usage, err);
+        if (r == CSN_E_UNSUPPORTED) /* nobody can be asked, here or later */
+            return r;
+        if (r < 0)
             continue;
         look.at_ns = csn_now_ns();
         look.cores = share_since(before, &look);
@@ -320,5 +324,6 @@ const cli_command cli_cmd_stats = {
     .usage = "stats [options] [BOX…]",
     .groups = groups,
     .operands = "@box",
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

@@ -114,6 +114,7 @@ static const cli_command create = {
     .summary = "Make an empty volume",
     .usage = "volume create NAME",
     .groups = cli_named_make_groups,
+    .reach = CLI_ANYWHERE,
     .run = run_create,
 };
 
@@ -122,6 +123,7 @@ static const cli_command ls = {
     .summary = "List volumes",
     .usage = "volume ls [options]",
     .groups = cli_named_ls_groups,
+    .reach = CLI_ANYWHERE,
     .run = run_ls,
 };
 
@@ -131,6 +133,7 @@ static const cli_command inspect = {
     .usage = "volume inspect [--json] NAME",
     .groups = cli_named_inspect_groups,
     .operands = "@volume",
+    .reach = CLI_ANYWHERE,
     .run = run_inspect,
 };
 
@@ -140,6 +143,7 @@ static const cli_command rm = {
     .usage = "volume rm [-f] NAME…",
     .groups = cli_named_rm_groups,
     .operands = "@volume",
+    .reach = CLI_ANYWHERE,
     .run = run_rm,
 };
 

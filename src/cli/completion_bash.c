@@ -53,32 +53,31 @@ static void put_names(csn_buf *out, const cli_command *const *cmds)
 static void put_opts(csn_buf *out, const cli_command *cmd, const char *indent)
 {
     csn_buf_printf(out, "%sopts='--help", indent);
-    for (const cli_group *g = cmd->groups; g && g->opts; g++)
-        for (const cli_opt *o = g->opts; o->name; o++)
-            if (o->help)
-                csn_buf_printf(out, " --%s", o->name);
+    for (cli_walk w = { .cmd = cmd }; cli_walk_next(&w);)
+        if (w.opt->help)
+            csn_buf_printf(out, " --%s", w.opt->name);
     csn_buf_puts(out, "'\n");
 }
 
 static void put_values(csn_buf *out, const cli_command *cmd, const char *indent)
 {
     csn_buf_printf(out, "%scase $prev in\n", indent);
-    for (const cli_group *g = cmd->groups; g && g->opts; g++)
-        for (const cli_opt *o = g->opts; o->name; o++) {
-            if (!o->arg)
-                continue;
-            csn_buf_printf(out, "%s", indent);
-            if (o->letter)
-                csn_buf_printf(out, "-%c | ", o->letter);
-            csn_buf_printf(out, "--%s) kind='%s' ;;\n", o->name, o->words ? o->words : "@none");
-        }
+    for (cli_walk w = { .cmd = cmd }; cli_walk_next(&w);) {
+        if (!w.opt->arg)
+            continue;
+        csn_buf_printf(out, "%s", indent);
+        if (w.letter)
+            csn_buf_printf(out, "-%c | ", w.letter);
+        csn_buf_printf(out, "--%s) kind='%s' ;;\n", w.opt->name,
+                       w.opt->words ? w.opt->words : "@none");
+    }
     csn_buf_printf(out, "%sesac\n", indent);
 }
 
 static void put_command(csn_buf *out, const cli_command *cmd, const char *indent)
 {
     put_opts(out, cmd, indent);
-    if (cmd->groups)
+    if (cmd->groups || cmd->reach)
         put_values(out, cmd, indent);
     if (csn_streq(cmd->operands, "@command")) {
         csn_buf_printf(out, "%soperands='", indent);

@@ -36,22 +36,21 @@ static void put_command(csn_buf *out, const cli_command *cmd, const cli_command 
 {
     const cli_command *c = sub ? sub : cmd;
 
-    for (const cli_group *g = c->groups; g && g->opts; g++)
-        for (const cli_opt *o = g->opts; o->name; o++) {
-            if (!o->help)
-                continue;
-            put_condition(out, cmd, sub);
-            if (o->letter)
-                csn_buf_printf(out, " -s %c", o->letter);
-            csn_buf_printf(out, " -l %s", o->name);
-            if (o->arg)
-                csn_buf_puts(out, " -r");
-            if (o->words)
-                put_words(out, o->words);
-            csn_buf_puts(out, " -d ");
-            put_text(out, o->help);
-            csn_buf_putc(out, '\n');
-        }
+    for (cli_walk w = { .cmd = c }; cli_walk_next(&w);) {
+        if (!w.opt->help)
+            continue;
+        put_condition(out, cmd, sub);
+        if (w.letter)
+            csn_buf_printf(out, " -s %c", w.letter);
+        csn_buf_printf(out, " -l %s", w.opt->name);
+        if (w.opt->arg)
+            csn_buf_puts(out, " -r");
+        if (w.opt->words)
+            put_words(out, w.opt->words);
+        csn_buf_puts(out, " -d ");
+        put_text(out, w.opt->help);
+        csn_buf_putc(out, '\n');
+    }
     if (c->operands && !csn_streq(c->operands, "@command")) {
         put_condition(out, cmd, sub);
         put_words(out, c->operands);

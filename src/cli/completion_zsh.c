@@ -31,15 +31,15 @@ static void put_action(csn_buf *out, const char *words)
         csn_buf_printf(out, "(%s)", words);
 }
 
-static void put_option(csn_buf *out, const cli_opt *o, const char *indent)
+static void put_option(csn_buf *out, const cli_opt *o, char letter, const char *indent)
 {
     bool repeats = o->kind == CLI_LIST;
 
     csn_buf_puts(out, indent);
-    if (o->letter && repeats)
-        csn_buf_printf(out, "'*'{-%c,--%s}", o->letter, o->name);
-    else if (o->letter)
-        csn_buf_printf(out, "'(-%c --%s)'{-%c,--%s}", o->letter, o->name, o->letter, o->name);
+    if (letter && repeats)
+        csn_buf_printf(out, "'*'{-%c,--%s}", letter, o->name);
+    else if (letter)
+        csn_buf_printf(out, "'(-%c --%s)'{-%c,--%s}", letter, o->name, letter, o->name);
     else
         csn_buf_printf(out, "'%s--%s'", repeats ? "*" : "", o->name);
     csn_buf_puts(out, "'[");
@@ -57,12 +57,11 @@ static void put_option(csn_buf *out, const cli_opt *o, const char *indent)
 static void put_command(csn_buf *out, const cli_command *cmd, const char *indent)
 {
     csn_buf_printf(out, "%s_arguments -s -S \\\n", indent);
-    for (const cli_group *g = cmd->groups; g && g->opts; g++)
-        for (const cli_opt *o = g->opts; o->name; o++)
-            if (o->help) {
-                csn_buf_puts(out, indent);
-                put_option(out, o, "  ");
-            }
+    for (cli_walk w = { .cmd = cmd }; cli_walk_next(&w);)
+        if (w.opt->help) {
+            csn_buf_puts(out, indent);
+            put_option(out, w.opt, w.letter, "  ");
+        }
     if (cmd->operands) {
         csn_buf_printf(out, "%s  '*:argument:", indent);
         put_action(out, cmd->operands);

@@ -32,12 +32,12 @@ static void put_wrapped(csn_buf *out, const char *text, size_t indent, size_t wi
     csn_buf_putc(out, '\n');
 }
 
-static void put_option(csn_buf *out, const cli_opt *o, size_t width)
+static void put_option(csn_buf *out, const cli_opt *o, char letter, size_t width)
 {
     csn_auto(buf) csn_buf left = CSN_BUF_INIT;
 
-    if (o->letter)
-        csn_buf_printf(&left, "  -%c, --%s", o->letter, o->name);
+    if (letter)
+        csn_buf_printf(&left, "  -%c, --%s", letter, o->name);
     else
         csn_buf_printf(&left, "      --%s", o->name);
     if (o->arg)
@@ -75,10 +75,12 @@ void cli_help(const cli_command *cmd, csn_buf *out)
             csn_buf_printf(out, "  %-12s %s\n", (*s)->name, (*s)->summary);
         return;
     }
-    for (const cli_group *g = cmd->groups; g && g->opts; g++) {
-        csn_buf_printf(out, "\n%s:\n", g->title);
-        for (const cli_opt *o = g->opts; o->name; o++)
-            if (o->help)
-                put_option(out, o, width);
+    const cli_group *group = NULL;
+    for (cli_walk w = { .cmd = cmd }; cli_walk_next(&w);) {
+        if (w.group != group)
+            csn_buf_printf(out, "\n%s:\n", w.group->title);
+        group = w.group;
+        if (w.opt->help)
+            put_option(out, w.opt, w.letter, width);
     }
 }

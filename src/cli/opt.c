@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "out.h"
+#include "place.h"
 
 /* The command whose subcommand runs now: for "caisson image ls: …". */
 static const cli_command *parent;
@@ -147,19 +148,59 @@ static int store(const cli_command *cmd, const cli_opt *opt, char *at, const cha
 
 struct found {
     const cli_opt *opt;
-    size_t at;
+    const cli_group *group;
 };
+
+static const cli_group *next_group(const cli_command *cmd, const cli_group *g)
+{
+    if (g == &cli_place_group)
+        return NULL;
+    g = g ? g + 1 : cmd->groups;
+    if (g && g->opts)
+        return g;
+    return cmd->reach ? &cli_place_group : NULL;
+}
 
 static bool find_option(const cli_command *cmd, csn_str name, char letter, struct found *ret)
 {
-    for (const cli_group *g = cmd->groups; g && g->opts; g++)
+    for (const cli_group *g = next_group(cmd, NULL); g; g = next_group(cmd, g))
         for (const cli_opt *o = g->opts; o->name; o++)
             if (letter ? o->letter == letter : csn_str_is(name, o->name)) {
-                ret->opt = o;
-                ret->at = g->base + o->at;
+                *ret = (struct found){ o, g };
                 return true;
             }
     return false;
+}
+
+static bool is_first(const cli_command *cmd, const cli_opt *o, char letter)
+{
+    struct found f;
+
+    return find_option(cmd, csn_str_of(o->name), letter, &f) && f.opt == o;
+}
+
+bool cli_walk_next(cli_walk *w)
+{
+    do {
+        w->opt = w->opt ? w->opt + 1 : NULL;
+        while (!w->opt || !w->opt->name) {
+            w->group = next_group(w->cmd, w->group);
+            if (!w->group)
+                return false;
+            w->opt = w->group->opts;
+        }
+    } while (!is_first(w->cmd, w->opt, 0));
+    w->letter = w->opt->letter && is_first(w->cmd, w->opt, w->opt->letter) ? w->opt->letter : 0;
+    return true;
+}
+
+/* Takes one value for an option: -1, or an exit status. */
+static int take(const cli_command *cmd, const struct found *f, const char *value, void *values)
+{
+    char *into = f->group == &cli_place_group ? cli_place_values() : values;
+
+    cli_place_note(f->opt);
+    return store(cmd, f->opt, into + f->group->base + f->opt->at, value);
 }
 
 static int show_help(const cli_command *cmd)
@@ -182,7 +223,7 @@ static int take_value(const cli_command *cmd, const struct found *f, const char 
         value = argv[++*i];
     if (!value)
         return cli_usage(cmd, "option '--%s' needs a value: %s", f->opt->name, f->opt->arg);
-    return store(cmd, f->opt, (char *) values + f->at, value);
+    return take(cmd, f, value, values);
 }
 
 static int parse_long(const cli_command *cmd, int *i, int argc, char **argv, void *values)
@@ -199,7 +240,7 @@ static int parse_long(const cli_command *cmd, int *i, int argc, char **argv, voi
         return take_value(cmd, &f, eq ? eq + 1 : NULL, i, argc, argv, values);
     if (eq)
         return cli_usage(cmd, "option '--%s' takes no value", f.opt->name);
-    return store(cmd, f.opt, (char *) values + f.at, NULL);
+    return take(cmd, &f, NULL, values);
 }
 
 /* "-it", "-eA=B", "-e A=B". */
@@ -215,7 +256,7 @@ static int parse_short(const cli_command *cmd, int *i, int argc, char **argv, vo
             return cli_usage(cmd, "unknown option '-%c'", *c);
         if (f.opt->kind != CLI_FLAG)
             return take_value(cmd, &f, c[1] ? c + 1 : NULL, i, argc, argv, values);
-        r = store(cmd, f.opt, (char *) values + f.at, NULL);
+        r = take(cmd, &f, NULL, values);
         if (r >= 0)
             return r;
     }
@@ -262,6 +303,11 @@ int cli_parse(const cli_command *cmd, int argc, char **argv, void *values, cli_a
             free(operands);
             return r;
         }
+    }
+    r = cmd->reach ? cli_place_settle(cmd) : -1;
+    if (r >= 0) {
+        free(operands);
+        return r;
     }
     cli_want_json(false); /* the command itself says so from here on */
     *ret_args = args; /* operands live as long as the program: one command per run */

@@ -46,6 +46,13 @@ typedef struct cli_group {
     size_t base;
 } cli_group;
 
+/* Where a command's sandboxes may be. */
+typedef enum cli_reach {
+    CLI_HERE,      /* it has none, or is about this machine */
+    CLI_ANYWHERE,  /* here or at a service: session.h opens either */
+    CLI_NOT_REMOTE /* asked to go to a service, it says that it can't */
+} cli_reach;
+
 typedef struct cli_command cli_command;
 struct cli_command {
     const char *name;
@@ -56,6 +63,7 @@ struct cli_command {
     const cli_group *groups;        /* ends with NULL opts; NULL: no options but --help */
     const char *operands;           /* for completion, like cli_opt.words */
     const cli_command *const *subs; /* NULL-terminated; then `run` is not called */
+    cli_reach reach;                /* all but CLI_HERE also take the options of place.h */
     /* after so many operands all that follows is taken as it is; 0: never */
     unsigned verbatim_after;
     int usage_status;   /* exit status of a misuse; 0: 2 */
@@ -77,6 +85,17 @@ typedef struct cli_args {
 /* Parses argv[1…]; argv[0] is the command's name. `values` must be zeroed. Returns -1 to go on, else the exit status:
  * help was shown or the misuse was reported. */
 int cli_parse(const cli_command *cmd, int argc, char **argv, void *values, cli_args *ret_args);
+
+/* Every option a command takes, in order: its own, then those of place.h. What one before it has the name of is left out. */
+typedef struct cli_walk {
+    const cli_command *cmd;
+    const cli_group *group;
+    const cli_opt *opt;
+    char letter; /* 0: none, or one before it has it */
+} cli_walk;
+
+/* Begins with { .cmd = … }; false: there are no more. */
+bool cli_walk_next(cli_walk *w);
 
 /* "caisson CMD: …" and where to read on. Returns the command's usage status. */
 int cli_usage(const cli_command *cmd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -204,6 +204,12 @@ void cli_complain(const char *code_name, const char *text, const char *remedy)
 }
 
 static int (*explainer)(csn_check_fn fn, void *user);
+static const char *(*remote_remedy)(const csn_error *err);
+
+void cli_set_remedies(const char *(*remedy)(const csn_error *err))
+{
+    remote_remedy = remedy;
+}
 
 void cli_set_explainer(int (*explain)(csn_check_fn fn, void *user))
 {
@@ -222,7 +228,7 @@ static void keep_cause(const csn_check *check, void *user)
 /* 1 and the cause, 0: every wall stands, -1: nobody can say. */
 static int find_cause(csn_buf *out)
 {
-    return explainer ? explainer(keep_cause, out) : -1;
+    return explainer && !remote_remedy ? explainer(keep_cause, out) : -1;
 }
 
 bool cli_find_cause(csn_buf *out)
@@ -242,6 +248,8 @@ static const char *remedy_of(const csn_error *err)
 {
     if (err->sys_errno == EFBIG)
         return "ulimit -f unlimited";
+    if (remote_remedy)
+        return remote_remedy(err);
     switch (err->code) {
     case CSN_E_UNSUPPORTED:
         return "caisson doctor";
@@ -285,7 +293,11 @@ static void put_shown(const csn_error *err, const char *text, csn_buf *out)
     if (!why)
         csn_buf_puts(out, text);
     else
-        csn_buf_printf(out, "%s%s", is_asked_wrong ? "" : "no sandbox could be made here: ", why);
+        csn_buf_printf(out, "%s%s",
+                       is_asked_wrong  ? ""
+                       : remote_remedy ? "no sandbox could be made in Daytona: "
+                                       : "no sandbox could be made here: ",
+                       why);
 }
 
 int cli_fail(const csn_error *err, const char *fmt, ...)

@@ -40,6 +40,9 @@ void cli_fill_stdio(void); /* first of all */
 /* Whom cli_fail() asks why the kernel refused something: csn_engine_explain() of an engine, set by what opens it. */
 void cli_set_explainer(int (*explain)(csn_check_fn fn, void *user));
 
+/* Sandboxes are elsewhere: cli_fail() asks this one what to do about an error, and nothing of this machine. */
+void cli_set_remedies(const char *(*remedy)(const csn_error *err));
+
 /* Why no sandbox starts on this machine, as the first failed wall of `caisson doctor` says it: "user namespace: …". False
  * when every wall stands, or the command makes no sandboxes. */
 bool cli_find_cause(csn_buf *out);

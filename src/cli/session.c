@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "out.h"
+#include "place.h"
 
 static csn_engine *volatile current;
 static volatile sig_atomic_t taken;
@@ -63,7 +64,7 @@ static int try_open(csn_engine_options *o, csn_engine **ret_engine, csn_error *e
     return CSN_OK;
 }
 
-static int open_engine(csn_engine_options *o, csn_engine **ret_engine)
+static int open_here(csn_engine_options *o, csn_engine **ret_engine)
 {
     csn_error err = { 0 };
 
@@ -73,7 +74,21 @@ static int open_engine(csn_engine_options *o, csn_engine **ret_engine)
                            : cli_fail(&err, NULL);
 }
 
-int cli_try_open(csn_engine **ret_engine, csn_error *err)
+static int open_engine(csn_engine_options *o, csn_engine **ret_engine)
+{
+    csn_error err = { 0 };
+    int r;
+
+    if (!cli_place_is_remote())
+        return open_here(o, ret_engine);
+    cli_set_remedies(cli_place_remedy);
+    r = cli_place_fill(o, &err);
+    if (r >= 0)
+        r = try_open(o, ret_engine, &err);
+    return r < 0 ? cli_fail(&err, NULL) : -1;
+}
+
+int cli_try_open_here(csn_engine **ret_engine, csn_error *err)
 {
     return try_open(&(csn_engine_options){ .size = 0 }, ret_engine, err);
 }
@@ -98,6 +113,12 @@ int cli_open_to_make(uint32_t optional_walls, csn_engine **ret_engine)
 {
     will_make();
     return cli_open(optional_walls, ret_engine);
+}
+
+int cli_open_here_to_make(uint32_t optional_walls, csn_engine **ret_engine)
+{
+    will_make();
+    return open_here(&(csn_engine_options){ .optional_walls = optional_walls }, ret_engine);
 }
 
 int cli_open_for_one(uint32_t optional_walls, csn_engine **ret_engine)

@@ -9,17 +9,20 @@
 
 #include "base/auto.h"
 
-/* Opens the engine on the state directory of the global options; -1, or the exit status after reporting. From here on
+/* Opens the engine: the service's that the options of place.h name, else this machine's, on the state directory of the global
+ * options. -1, or the exit status after reporting. From here on
  * SIGINT, SIGTERM, SIGHUP and SIGQUIT interrupt the blocking verb that waits instead of ending the process, so that
  * what was begun is also cleaned up. */
 int cli_open(uint32_t optional_walls, csn_engine **ret_engine);
 /* The same, by a command that makes sandboxes; cli_fail() then says why this machine lets none start. */
 int cli_open_to_make(uint32_t optional_walls, csn_engine **ret_engine);
-/* The same, by a command that makes one sandbox next. */
+/* The same on this machine, whatever was asked for: where a fallback is the rule, and told. */
+int cli_open_here_to_make(uint32_t optional_walls, csn_engine **ret_engine);
+/* As the first, by a command that makes one sandbox next. */
 int cli_open_for_one(uint32_t optional_walls, csn_engine **ret_engine);
 
-/* The same, saying nothing: CSN_OK or CSN_E_… */
-int cli_try_open(csn_engine **ret_engine, csn_error *err);
+/* This machine's, saying nothing: CSN_OK or CSN_E_… */
+int cli_try_open_here(csn_engine **ret_engine, csn_error *err);
 
 /* Opens the engine and the sandbox named on the command line. */
 int cli_open_box(const char *name, csn_engine **ret_engine, csn_sandbox **ret_sandbox);

@@ -1,5 +1,6 @@
 /* The option parser on a table of its own. */
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <caisson/engine.h>
@@ -8,6 +9,7 @@
 #include "base/str.h"
 #include "csn_test.h"
 #include "opt.h"
+#include "place.h"
 
 struct values {
     const char *name, *net, *from;
@@ -191,4 +193,76 @@ TEST(help_shows_every_option_but_other_spellings)
     CHECK(strstr(text.data, "-n, --name NAME"));
     CHECK(strstr(text.data, "    --stdin FILE"));
     CHECK(!strstr(text.data, "--nom"));
+}
+
+/* ---- where the sandboxes are ---- */
+
+static const cli_opt shadow_options[] = {
+    { 'd', "detach", CLI_FLAG, AT(flag), NULL, "in the background", NULL, NULL },
+    { 0, "env-file", CLI_TEXT, AT(name), "FILE", "variables", "@file", NULL },
+    { 0, "strict", CLI_FLAG, AT(other), NULL, "of the kernel", NULL, NULL },
+    CLI_END
+};
+static const cli_group shadow_groups[] = { { "Options", shadow_options, 0 }, { NULL, NULL, 0 } };
+static const cli_command anywhere = { .name = "anywhere",
+                                      .summary = "Test",
+                                      .usage = "anywhere",
+                                      .groups = shadow_groups,
+                                      .reach = CLI_ANYWHERE };
+static const cli_command not_yet = {
+    .name = "not-yet", .summary = "Test", .usage = "not-yet", .reach = CLI_NOT_REMOTE
+};
+
+#define AT_PLACE(cmd, ...) parse(cmd, (const char *const[]){ "test", ##__VA_ARGS__, NULL })
+
+TEST(a_command_says_first_what_a_letter_or_a_name_means)
+{
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT;
+
+    (void) unsetenv("CAISSON_BACKEND");
+    CHECK_INT(AT_PLACE(&anywhere, "-d", "--env-file", "x"), -1);
+    CHECK_INT(v.flag, 1);
+    CHECK_STR(v.name, "x");
+    CHECK(!cli_place_is_remote());
+    cli_help(&anywhere, &text);
+    CHECK(strstr(text.data, "-d, --detach"));
+    CHECK(strstr(text.data, "      --daytona "));
+    cli_help(&not_yet, &text);
+    CHECK(strstr(text.data, "-d, --daytona "));
+    CHECK_INT(AT_PLACE(&command, "--daytona"), 125); /* one of this machine has no such option */
+}
+
+TEST(a_flag_comes_before_the_variable)
+{
+    (void) setenv("CAISSON_BACKEND", "daytona", 1);
+    CHECK_INT(AT_PLACE(&anywhere), -1);
+    CHECK(cli_place_is_remote());
+    CHECK_INT(AT_PLACE(&anywhere, "--backend", "local"), -1);
+    CHECK(!cli_place_is_remote());
+    CHECK_INT(AT_PLACE(&anywhere, "--backend", "local", "--daytona"), 2);
+}
+
+TEST(the_variable_is_a_backends_name_or_empty)
+{
+    (void) setenv("CAISSON_BACKEND", "", 1);
+    CHECK_INT(AT_PLACE(&anywhere), -1);
+    CHECK(!cli_place_is_remote());
+    (void) setenv("CAISSON_BACKEND", "elsewhere", 1);
+    CHECK_INT(AT_PLACE(&anywhere), 2);
+    CHECK_INT(AT_PLACE(&anywhere, "--daytona"), -1);
+    CHECK(cli_place_is_remote());
+}
+
+TEST(what_a_service_has_not_is_refused)
+{
+    (void) unsetenv("CAISSON_BACKEND");
+    CHECK_INT(AT_PLACE(&anywhere, "--strict"), -1);
+    CHECK_INT(AT_PLACE(&anywhere, "--strict", "--daytona"), 2);
+}
+
+TEST(a_command_that_stays_here_says_so)
+{
+    (void) setenv("CAISSON_BACKEND", "daytona", 1);
+    CHECK_INT(AT_PLACE(&not_yet), 2);
+    CHECK_INT(AT_PLACE(&not_yet, "--backend", "local"), -1);
 }

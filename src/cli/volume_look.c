@@ -124,6 +124,7 @@ const cli_command cli_volume_tree = {
     .usage = "volume tree [options] NAME [PATH]",
     .groups = tree_groups,
     .operands = "@volume",
+    .reach = CLI_ANYWHERE,
     .run = run_tree,
 };
 
@@ -133,5 +134,6 @@ const cli_command cli_volume_cat = {
     .usage = "volume cat [options] NAME PATH",
     .groups = cat_groups,
     .operands = "@volume",
+    .reach = CLI_ANYWHERE,
     .run = run_cat,
 };
