@@ -333,7 +333,8 @@ static void run_command(csn_job *job, const csn_exec_request *request, csn_outpu
         .env = request->env,
         .cwd = request->cwd,
         .timeout_ms = request->timeout_ms,
-        .output_bytes = CSN_UNLIMITED, /* the job counts and cuts */
+        .output_bytes = CSN_UNLIMITED,                     /* the job counts and cuts */
+        .merge_stderr = csn_engine_is_remote(job->engine), /* one request, as SPEC has it */
         .on_output = on_output,
         .user_data = job,
     };

@@ -266,6 +266,44 @@ int csn_exec_answer_parse(const char *data, size_t len, csn_json **ret_doc, csn_
     return CSN_OK;
 }
 
+int csn_started_answer_parse(const char *data, size_t len, char ret_id[CSN_ANY_ID_SIZE],
+                             csn_error *err)
+{
+    csn_auto(json) csn_json *doc = NULL;
+    const char *id;
+    int r = parse(data, len, &doc, err);
+
+    if (r < 0)
+        return r;
+    id = text_of(doc, "cmdId", CSN_ANY_ID_SIZE - 1);
+    if (!id || !is_id(id) || csn_str_copy(ret_id, CSN_ANY_ID_SIZE, csn_str_of(id)) < 0)
+        return not_as_agreed(err, "\"cmdId\" is missing or none");
+    return CSN_OK;
+}
+
+int csn_command_answer_parse(const char *data, size_t len, bool *ret_is_ended, int *ret_exit_code,
+                             csn_error *err)
+{
+    csn_auto(json) csn_json *doc = NULL;
+    csn_json_type type;
+    int64_t code;
+    int r = parse(data, len, &doc, err);
+
+    if (r < 0)
+        return r;
+    if (csn_json_type_of(doc) != CSN_JSON_OBJECT)
+        return not_as_agreed(err, "it is no object");
+    type = csn_json_type_of(csn_json_get(doc, "exitCode"));
+    code = csn_json_int(csn_json_get(doc, "exitCode"), -2);
+    *ret_is_ended = type == CSN_JSON_INT;
+    if (type == CSN_JSON_NONE || type == CSN_JSON_NULL)
+        return CSN_OK;
+    if (type != CSN_JSON_INT || code < -1 || code > 255)
+        return not_as_agreed(err, "\"exitCode\" is none");
+    *ret_exit_code = (int) code;
+    return CSN_OK;
+}
+
 /* ---- words for people ---- */
 
 static size_t secret_at(const char *text, size_t len, const char *secret)

@@ -65,6 +65,14 @@ typedef struct csn_exec_answer {
 int csn_exec_answer_parse(const char *data, size_t len, csn_json **ret_doc, csn_exec_answer *ret,
                           csn_error *err);
 
+/* {"cmdId": …}: [A-Za-z0-9_-]{1,64} */
+int csn_started_answer_parse(const char *data, size_t len, char ret_id[CSN_ANY_ID_SIZE],
+                             csn_error *err);
+
+/* {"id": …, "exitCode": …}: a command that runs has no exit code, or null. -1: unknown. */
+int csn_command_answer_parse(const char *data, size_t len, bool *ret_is_ended, int *ret_exit_code,
+                             csn_error *err);
+
 /* The explanation in an error's body, one line, without control characters and without `secret` (may be NULL). "": none. */
 void csn_error_words(const char *data, size_t len, const char *secret, char out[CSN_WORDS_SIZE]);
 

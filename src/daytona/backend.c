@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "call.h"
+#include "command.h"
 #include "core/libexec.h"
 #include "daytona.h"
 #include "open.h"
@@ -29,18 +30,6 @@ static int cannot(const csn_box *box, const char *what, csn_error *err)
 {
     (void) box;
     return csn_daytona_cannot(err, what);
-}
-
-static void no_resume(csn_exec *exec)
-{
-    (void) exec; /* its output came in one piece */
-}
-
-static int no_channel(csn_exec *exec, int which)
-{
-    (void) exec;
-    (void) which;
-    return -1;
 }
 
 /* ---- the engine ---- */
@@ -67,6 +56,7 @@ static csn_backend *close_all(csn_backend *backend)
 
     d->is_closing = true;
     csn_api_calls_end(d);
+    csn_daytona_end_execs(d);
     csn_daytona_end_creations(d);
     csn_api_verbs_end(d);
     csn_webline_close(&d->line);
@@ -103,8 +93,9 @@ static const csn_backend_ops ops = {
     .snapshot = csn_daytona_snapshot,
     .exec = csn_daytona_exec,
     .exec_free = csn_daytona_exec_free,
-    .exec_resume = no_resume,
-    .exec_channel = no_channel,
+    .exec_signal = csn_daytona_exec_signal,
+    .exec_resume = csn_daytona_exec_resume,
+    .exec_channel = csn_daytona_exec_channel,
     .put = csn_daytona_put,
     .get = csn_daytona_get,
 };
@@ -131,7 +122,8 @@ static int open_line(csn_daytona *d, const csn_engine_options *o, csn_error *err
     csn_auto(buf) csn_buf bearer = CSN_BUF_INIT;
     csn_auto(buf) csn_buf extra = CSN_BUF_INIT;
     csn_auto(mem) char *libexec = NULL;
-    csn_web_key wk = { .agent = "caisson/" CSN_VERSION };
+    csn_web_key wk = { .agent = "caisson/" CSN_VERSION,
+                       .option = "X-Daytona-Split-Output: true" };
     int r;
 
     if (!key || !key[0])
@@ -170,6 +162,7 @@ int csn_daytona_open(csn_loop *loop, const csn_engine_options *o, csn_backend **
     csn_list_init(&d->creations);
     csn_list_init(&d->calls);
     csn_list_init(&d->verbs);
+    csn_list_init(&d->execs);
     csn_daytona_whose(d);
     r = copy_url(d, o->remote_url, err);
     if (r >= 0 && o->remote_target && o->remote_target[0] &&

@@ -262,7 +262,8 @@ static int send_call(csn_api_call *call, csn_error *err)
     int64_t left = csn_remaining_ns(s->deadline_ns) / CSN_NS_PER_MS;
     csn_web_request req = {
         .ask = { .flags = (s->is_without_key ? 0u : (uint32_t) CSN_WEB_WITH_KEY) |
-                          (s->must_finish ? (uint32_t) CSN_WEB_FINISH : 0u),
+                          (s->must_finish ? (uint32_t) CSN_WEB_FINISH : 0u) |
+                          (s->is_split ? (uint32_t) CSN_WEB_WITH_OPTION : 0u),
                  .timeout_ms = left > 0 ? left : 1,
                  .max_bytes = call->sink_fd >= 0 ? s->max_bytes : CSN_WEB_BODY_MAX,
                  .source_bytes = call->source_fd >= 0 ? s->source_bytes : 0 },

@@ -24,6 +24,7 @@ typedef struct csn_daytona {
     csn_list creations;
     csn_list calls;
     csn_list verbs; /* csn_api_verb.link */
+    csn_list execs; /* commands under way, by sessions */
     bool is_closing;
     csn_whose whose; /* what this program makes */
 } csn_daytona;
@@ -109,13 +110,6 @@ int csn_daytona_set_timers(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, c
 int csn_daytona_resize(csn_box *box, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
                        csn_op *op, csn_error *err);
 int csn_daytona_stat(csn_box *box, csn_op *op, csn_error *err);
-
-/* exec.c */
-int csn_daytona_exec(csn_box *box, const csn_exec_spec *spec, const csn_exec_events *events,
-                     void *user, csn_exec **ret_exec, csn_error *err);
-csn_exec *csn_daytona_exec_free(csn_exec *exec);
-/* A command line that a shell takes apart into exactly these words; stdin at its end. */
-int csn_shell_command(csn_buf *out, const char *const *argv);
 
 /* file.c */
 int csn_daytona_put(csn_box *box, const csn_put_call *call, csn_op *op, csn_error *err);

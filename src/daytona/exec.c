@@ -16,11 +16,13 @@
 #include "base/time.h"
 #include "base/utf8.h"
 #include "call.h"
+#include "command.h"
+#include "script.h"
 
 enum { ANSWER_MAX = 64 << 20 };
 
 typedef struct daytona_exec {
-    csn_exec base;
+    csn_daytona_command head;
     csn_api_call *call; /* NULL: answered */
     int sink;
     int64_t began_ns, timeout_ms;
@@ -30,13 +32,13 @@ typedef struct daytona_exec {
 static void free_exec(daytona_exec *e)
 {
     csn_close(&e->sink);
-    csn_box_unref(e->base.box);
+    csn_box_unref(e->head.base.box);
     free(e);
 }
 
-csn_exec *csn_daytona_exec_free(csn_exec *exec)
+static csn_exec *drop(csn_exec *exec)
 {
-    daytona_exec *e = csn_container_of(exec, daytona_exec, base);
+    daytona_exec *e = csn_container_of(exec, daytona_exec, head.base);
 
     csn_api_call_cancel(e->call); /* the service ends a command whose asker has gone */
     e->call = NULL;
@@ -47,39 +49,6 @@ csn_exec *csn_daytona_exec_free(csn_exec *exec)
 }
 
 /* ---- the command line ---- */
-
-/* Single quotes hold everything but themselves. Bytes that are no UTF-8 can't be in JSON: bash and zsh make them of escapes. */
-static void put_word(csn_buf *out, const char *word)
-{
-    bool is_text = csn_utf8_valid(word, strlen(word));
-
-    csn_buf_puts(out, is_text ? "'" : "$'");
-    for (; *word; word++) {
-        if (is_text && *word == '\'')
-            csn_buf_puts(out, "'\\''");
-        else if (is_text)
-            csn_buf_putc(out, *word);
-        else if (*word == '\'' || *word == '\\' || (unsigned char) *word < ' ' ||
-                 (unsigned char) *word >= 0x7f)
-            csn_buf_printf(out, "\\x%02x", (unsigned) (unsigned char) *word);
-        else
-            csn_buf_putc(out, *word);
-    }
-    csn_buf_putc(out, '\'');
-}
-
-/* The shell reads the command from its own stdin, so the command must not. What the shell itself has to say ("Killed") is not
- * the command's output: it goes nowhere. */
-int csn_shell_command(csn_buf *out, const char *const *argv)
-{
-    csn_buf_puts(out, "exec 3>&2 2>/dev/null;");
-    for (; *argv; argv++) {
-        csn_buf_putc(out, ' ');
-        put_word(out, *argv);
-    }
-    csn_buf_puts(out, " </dev/null 2>&3 3>&-");
-    return out->error;
-}
 
 static int put_env(csn_jw *w, char *const *env, csn_error *err)
 {
@@ -146,15 +115,15 @@ static int read_answer(const daytona_exec *e, int64_t n_bytes, csn_buf *out, csn
 /* started, output, ended: any of them may drop the command. */
 static void tell(daytona_exec *e, const char *output, size_t len)
 {
-    e->base.is_started = true;
-    e->base.id = ++csn_daytona_box_of(e->base.box)->n_execs;
+    e->head.base.is_started = true;
+    e->head.base.id = ++csn_daytona_box_of(e->head.base.box)->n_execs;
     e->is_busy = true;
-    e->base.events->started(&e->base, CSN_OK, NULL);
+    e->head.base.events->started(&e->head.base, CSN_OK, NULL);
     if (!e->is_dropped && len > 0)
-        (void) e->base.events->output(&e->base, CSN_STDOUT, output, len);
+        (void) e->head.base.events->output(&e->head.base, CSN_STDOUT, output, len);
     if (!e->is_dropped) {
-        e->base.is_ended = true;
-        e->base.events->ended(&e->base);
+        e->head.base.is_ended = true;
+        e->head.base.events->ended(&e->head.base);
     }
     e->is_busy = false;
     if (e->is_dropped)
@@ -164,7 +133,7 @@ static void tell(daytona_exec *e, const char *output, size_t len)
 static void tell_failure(daytona_exec *e, int result, const csn_error *err)
 {
     e->is_busy = true;
-    e->base.events->started(&e->base, result, err); /* drops it */
+    e->head.base.events->started(&e->head.base, result, err); /* drops it */
     e->is_busy = false;
     if (e->is_dropped)
         free_exec(e);
@@ -184,7 +153,7 @@ static void on_executed(const csn_web_answer *a, int result, const csn_error *er
     daytona_exec *e = user;
     csn_auto(buf) csn_buf text = CSN_BUF_INIT_MAX(ANSWER_MAX);
     csn_auto(json) csn_json *doc = NULL;
-    csn_receipt *receipt = &e->base.receipt;
+    csn_receipt *receipt = &e->head.base.receipt;
     csn_exec_answer answer = { 0 };
     csn_error own = { 0 };
 
@@ -206,7 +175,7 @@ static void on_executed(const csn_web_answer *a, int result, const csn_error *er
         result = csn_exec_answer_parse(text.data, text.len, &doc, &answer, &own);
     csn_buf_free(&text);
     if (result >= 0 && answer.exit_code < 0)
-        result = fail_start(&answer, csn_daytona_of(e->base.box->backend)->secret, &own);
+        result = fail_start(&answer, csn_daytona_of(e->head.base.box->backend)->secret, &own);
     if (result < 0) {
         tell_failure(e, result, &own);
         return;
@@ -219,24 +188,9 @@ static void on_executed(const csn_web_answer *a, int result, const csn_error *er
 
 /* ---- starting ---- */
 
-static int check_spec(const csn_exec_spec *spec, csn_error *err)
-{
-    if (spec->is_pty)
-        return csn_daytona_cannot(err, "give a command a terminal");
-    if (spec->is_background)
-        return csn_daytona_cannot(err, "run a command in the background");
-    if (spec->has_channel || spec->own_fds)
-        return csn_daytona_cannot(err, "hand descriptors to a command");
-    if (spec->stdin_kind != CSN_STDIN_NONE)
-        return csn_daytona_cannot(err, "give a command a stdin");
-    if (spec->as_root)
-        return csn_daytona_cannot(err, "run as root");
-    return CSN_OK;
-}
-
 static int send_command(daytona_exec *e, const csn_exec_spec *spec, csn_error *err)
 {
-    csn_daytona_box *box = csn_daytona_box_of(e->base.box);
+    csn_daytona_box *box = csn_daytona_box_of(e->head.base.box);
     csn_auto(buf) csn_buf body = CSN_BUF_INIT;
     csn_auto(buf) csn_buf url = CSN_BUF_INIT;
     int64_t limit_ms = spec->timeout_ms > 0 && spec->timeout_ms < CSN_DAYTONA_EXEC_MS
@@ -263,20 +217,19 @@ static int send_command(daytona_exec *e, const csn_exec_spec *spec, csn_error *e
     return e->call ? CSN_OK : err->code;
 }
 
-int csn_daytona_exec(csn_box *box, const csn_exec_spec *spec, const csn_exec_events *events,
-                     void *user, csn_exec **ret_exec, csn_error *err)
+static const csn_command_kind kind = { .free = drop };
+
+int csn_execute_start(csn_box *box, const csn_exec_spec *spec, const csn_exec_events *events,
+                      void *user, csn_exec **ret_exec, csn_error *err)
 {
     csn_error own = { 0 };
-    int r = csn_daytona_box_check(box, err);
-
-    if (r < 0 || (r = check_spec(spec, err)) < 0)
-        return r;
-    if (!csn_daytona_box_of(box)->toolbox)
-        return csn_fail(err, CSN_E_STATE, "sandbox '%s' is not started", box->wish.id);
     daytona_exec *e = csn_calloc(1, sizeof(*e));
+    int r;
+
     if (!e)
         return csn_fail(err, CSN_E_NO_MEMORY, "run a command");
-    e->base = (csn_exec){ .box = csn_box_ref(box), .events = events, .user = user };
+    e->head.base = (csn_exec){ .box = csn_box_ref(box), .events = events, .user = user };
+    e->head.kind = &kind;
     e->sink = -1;
     e->began_ns = csn_now_ns();
     e->timeout_ms = spec->timeout_ms;
@@ -287,6 +240,6 @@ int csn_daytona_exec(csn_box *box, const csn_exec_spec *spec, const csn_exec_eve
         free_exec(e);
         return r;
     }
-    *ret_exec = &e->base;
+    *ret_exec = &e->head.base;
     return CSN_OK;
 }

@@ -7,6 +7,8 @@
 
 #include "answer.h"
 #include "base/utf8.h"
+#include "marks.h"
+#include "script.h"
 #include "url.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -75,6 +77,43 @@ static void fuzz_url(const char *data, size_t len)
     }
 }
 
+/* A log's text is the same however it is cut, and never longer than what came. */
+static void fuzz_marks(const char *data, size_t len)
+{
+    csn_auto(buf) csn_buf once = CSN_BUF_INIT;
+    csn_auto(buf) csn_buf twice = CSN_BUF_INIT;
+    csn_marks whole = { 0 }, bytes = { 0 };
+    csn_stream stream;
+    csn_script_word word;
+    const char *text;
+    size_t n;
+
+    for (size_t at = 0; at < len;) {
+        at += csn_marks_next(&whole, data + at, len - at, &stream, &text, &n);
+        csn_buf_append(&once, text, n);
+    }
+    for (size_t at = 0; at < len;) {
+        at += csn_marks_next(&bytes, data + at, 1, &stream, &text, &n);
+        csn_buf_append(&twice, text, n);
+    }
+    must(once.len <= len && once.len == twice.len && memcmp(once.data, twice.data, once.len) == 0);
+    must(whole.stream == bytes.stream && whole.n_held == bytes.n_held);
+    if (csn_script_read(data, len, "n", &word))
+        must(word.pid > 0 || (word.code < 0 && word.why));
+}
+
+static void fuzz_command(const char *data, size_t len)
+{
+    char id[CSN_ANY_ID_SIZE];
+    bool is_ended;
+    int code = -1;
+
+    if (csn_command_answer_parse(data, len, &is_ended, &code, NULL) >= 0)
+        must(code >= -1 && code <= 255);
+    if (csn_started_answer_parse(data, len, id, NULL) >= 0)
+        must(id[0] && !strpbrk(id, "/.?#% "));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     csn_auto(json) csn_json *doc = NULL;
@@ -106,6 +145,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'u':
         if (csn_url_answer_parse(text, size - 1, &doc, &url, NULL) >= 0)
             must(url[0] != '\0');
+        break;
+    case 'c':
+        fuzz_command(text, size - 1);
+        break;
+    case 'm':
+        fuzz_marks(text, size - 1);
         break;
     case 'o':
         fuzz_url(text, size - 1);

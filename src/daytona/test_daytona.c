@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "call.h"
 #include "csn_test.h"
+#include "script.h"
 #include "url.h"
 
 /* ---- URLs ---- */

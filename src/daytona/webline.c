@@ -166,6 +166,25 @@ void csn_exchange_cancel(csn_exchange *ask)
     free(ask);
 }
 
+int csn_webline_dial(csn_webline *line, const csn_web_call *call, int channel)
+{
+    char bytes[CSN_WEB_URL_MAX + CSN_WEB_OFFER_MAX + 64];
+    csn_pack p = { .data = bytes, .cap = sizeof(bytes) };
+
+    csn_web_call_pack(&p, call);
+    csn_out out = { .type = CSN_FRAME_WEB_DIAL,
+                    .fixed = &call->dial,
+                    .fixed_len = sizeof(call->dial),
+                    .rest = p.data,
+                    .rest_len = p.len,
+                    .fds = &channel,
+                    .n_fds = 1,
+                    .flags = MSG_DONTWAIT };
+    if (p.error < 0)
+        return p.error;
+    return line->fd < 0 ? -EPIPE : send_frame(line, &out);
+}
+
 uint32_t csn_webline_new_last(csn_webline *line)
 {
     return new_id(line);

@@ -35,6 +35,9 @@ csn_exchange *csn_webline_ask(csn_webline *line, const csn_web_request *request,
                               int sink_fd, csn_exchange_done *done, void *user, csn_error *err);
 void csn_exchange_cancel(csn_exchange *ask); /* `done` does not run; NULL is fine */
 
+/* A WebSocket; `channel` is the helper's end, borrowed until the call returns. 0 or -errno. */
+int csn_webline_dial(csn_webline *line, const csn_web_call *call, int channel);
+
 /* What the helper sends when this engine is gone, named by a number; a second one takes the first one's place, url NULL
  * takes it back. */
 uint32_t csn_webline_new_last(csn_webline *line);

@@ -4,7 +4,8 @@
  *
  * Theory of operation. Descriptor 0 is a SEQPACKET socket to the engine. The first frame is the credential; then requests
  * come in any number, run side by side on one loop, and are answered as they end. A request that was cancelled is not
- * answered. When the engine is gone, be it by kill -9, requests under way are dropped, except those marked to be finished
+ * answered. A WebSocket is dialled by a request with a channel of its own, which then carries its messages (socket.c).
+ * When the engine is gone, be it by kill -9, requests under way are dropped, except those marked to be finished
  * (a create whose sandbox has no id yet); then the requests kept for the end are sent (delete what this engine made) and
  * the program ends. Both have a time limit. It never tells the credential to anybody but the servers it was told to. */
 #include <errno.h>
@@ -134,8 +135,9 @@ static int take_key(csn_remote_program *p, csn_msg *msg)
         csn_buf_printf(&p->authorization, "Authorization: %s", key.authorization);
     csn_buf_puts(&p->extra, key.extra);
     csn_buf_puts(&p->agent, key.agent);
+    csn_buf_puts(&p->option, key.option);
     explicit_bzero(p->buffer, sizeof(p->buffer)); /* the frame lay there */
-    return p->authorization.error | p->extra.error | p->agent.error;
+    return p->authorization.error | p->extra.error | p->agent.error | p->option.error;
 }
 
 static int take_ask(csn_remote_program *p, csn_msg *msg)
@@ -159,6 +161,19 @@ static int take_ask(csn_remote_program *p, csn_msg *msg)
                                   .body = "" };
         tell(p, msg->head.seq, &answer);
     }
+    return 0;
+}
+
+static int take_dial(csn_remote_program *p, csn_msg *msg)
+{
+    csn_unpack u = csn_msg_rest(msg, sizeof(csn_web_dial));
+    csn_web_call call;
+    csn_web_dial dial;
+
+    csn_msg_fixed(msg, &dial, sizeof(dial));
+    if (!p->has_key || msg->n_fds != 1 || csn_web_call_unpack(&u, &dial, &call) < 0)
+        return -EBADMSG;
+    (void) csn_socket_dial(p, &call, csn_msg_take_fd(msg, 0)); /* no memory: its channel closes */
     return 0;
 }
 
@@ -205,6 +220,8 @@ static int take_frame(csn_remote_program *p, csn_msg *msg)
     case CSN_FRAME_WEB_CANCEL:
         csn_transfer_free(find_transfer(p, msg->head.seq));
         return 0;
+    case CSN_FRAME_WEB_DIAL:
+        return take_dial(p, msg);
     default:
         return take_last(p, msg);
     }
@@ -304,6 +321,7 @@ static void begin_to_leave(csn_remote_program *p)
     p->source = csn_source_remove(p->source);
     while ((node = csn_list_pop(&p->outbox)))
         free(csn_list_entry(node, held_answer, link));
+    csn_sockets_end(p);
     csn_list_foreach (at, &p->transfers) {
         csn_transfer *t = csn_list_entry(at, csn_transfer, link);
 
@@ -388,9 +406,11 @@ static void confine_self(void)
 
 int main(int argc, char **argv)
 {
-    static csn_remote_program p = {
-        .sock = SOCK, .authorization = CSN_BUF_INIT, .extra = CSN_BUF_INIT, .agent = CSN_BUF_INIT
-    };
+    static csn_remote_program p = { .sock = SOCK,
+                                    .authorization = CSN_BUF_INIT,
+                                    .extra = CSN_BUF_INIT,
+                                    .agent = CSN_BUF_INIT,
+                                    .option = CSN_BUF_INIT };
     int type = 0, r;
     socklen_t len = sizeof(type);
 
@@ -403,6 +423,7 @@ int main(int argc, char **argv)
     (void) signal(SIGPIPE, SIG_IGN);
     confine_self();
     csn_list_init(&p.transfers);
+    csn_list_init(&p.sockets);
     csn_list_init(&p.lasts);
     csn_list_init(&p.outbox);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || csn_loop_new(&p.loop) < 0 ||
@@ -415,6 +436,7 @@ int main(int argc, char **argv)
     csn_buf_free(&p.authorization);
     csn_buf_free(&p.extra);
     csn_buf_free(&p.agent);
+    csn_buf_free(&p.option);
     curl_global_cleanup();
     return r < 0 ? 1 : r;
 }

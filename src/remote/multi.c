@@ -14,14 +14,13 @@ static void take_ended(csn_remote_program *p)
     int n_left;
 
     while ((msg = curl_multi_info_read(p->multi, &n_left))) {
-        csn_transfer *t = NULL;
+        csn_curl_user *user = NULL;
         CURLcode code = msg->data.result;
 
         if (msg->msg != CURLMSG_DONE)
             continue;
-        (void) curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **) &t);
-        csn_transfer_end(t, code);
-        t->done(t, p); /* frees it, most often */
+        (void) curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **) &user);
+        user->ended(user, code); /* frees it, most often */
     }
 }
 

@@ -20,20 +20,28 @@ typedef struct csn_remote_program {
     CURLM *multi;
     csn_timer multi_timer, end_timer;
     csn_list transfers; /* under way */
+    csn_list sockets;   /* WebSockets, open or on their way */
     csn_list lasts;     /* kept for the end */
     csn_list outbox;    /* answers the socket had no room for */
     unsigned n_lasts;
     bool has_key;
-    csn_buf authorization, extra, agent; /* the first two are whole header lines; secrets */
+    csn_buf authorization, extra; /* whole header lines; secrets */
+    csn_buf agent, option;        /* a name; a header line of some requests, or empty */
     bool is_leaving, is_at_last;
     char buffer[CSN_FRAME_MAX];
 } csn_remote_program;
+
+/* What curl is told to remember of a handle of its own: whom to tell of its end. */
+typedef struct csn_curl_user {
+    void (*ended)(struct csn_curl_user *user, CURLcode code);
+} csn_curl_user;
 
 typedef struct csn_transfer csn_transfer;
 typedef void csn_transfer_done(csn_transfer *transfer, csn_remote_program *program);
 
 /* One request under way. */
 struct csn_transfer {
+    csn_curl_user curl;
     csn_list link;
     csn_remote_program *program;
     uint32_t id;
@@ -63,8 +71,17 @@ struct csn_transfer {
 int csn_transfer_start(csn_remote_program *program, uint32_t id, const csn_web_request *request,
                        int source_fd, int sink_fd, csn_transfer_done *done);
 csn_transfer *csn_transfer_free(csn_transfer *transfer); /* also one under way; always NULL */
-/* curl has ended it: fills `answer`. */
-void csn_transfer_end(csn_transfer *transfer, CURLcode code);
+/* What every connection needs: whom to trust, how long to wait, where not to go. */
+void csn_curl_set_connection(CURL *easy, const csn_remote_program *program, const char *url,
+                             int64_t timeout_ms, csn_curl_user *user);
+csn_web_failure csn_curl_failure(CURLcode code);
+/* A sentence that fits; parts of it may be a server's: what could disturb a terminal or a frame goes. */
+void csn_copy_tidy(char *out, size_t size, const char *text);
+
+/* socket.c: a WebSocket. The channel is taken, in any case. 0 or -ENOMEM. */
+typedef struct csn_socket csn_socket;
+int csn_socket_dial(csn_remote_program *program, const csn_web_call *call, int channel);
+void csn_sockets_end(csn_remote_program *program); /* all of them, at once */
 
 /* multi.c: curl's sockets and timers on our loop. */
 int csn_multi_open(csn_remote_program *program);

@@ -230,7 +230,7 @@ static size_t take_header(char *data, size_t one, size_t n, void *user)
 
 /* ---- what went wrong ---- */
 
-static csn_web_failure failure_of(CURLcode code)
+csn_web_failure csn_curl_failure(CURLcode code)
 {
     switch ((int) code) {
     case CURLE_OK:
@@ -273,8 +273,7 @@ static csn_web_failure failure_of(CURLcode code)
     }
 }
 
-/* A copy that fits. Parts of a sentence may be the server's: what could disturb a terminal or a frame goes. */
-static void copy_tidy(char *out, size_t size, const char *text)
+void csn_copy_tidy(char *out, size_t size, const char *text)
 {
     size_t n = 0;
 
@@ -283,8 +282,9 @@ static void copy_tidy(char *out, size_t size, const char *text)
     out[n] = '\0';
 }
 
-void csn_transfer_end(csn_transfer *t, CURLcode code)
+static void on_ended(csn_curl_user *user, CURLcode code)
 {
+    csn_transfer *t = csn_container_of(user, csn_transfer, curl);
     csn_web_answer *a = &t->answer;
     char *type = NULL;
     long status = 0;
@@ -293,18 +293,20 @@ void csn_transfer_end(csn_transfer *t, CURLcode code)
     (void) curl_easy_getinfo(t->easy, CURLINFO_CONTENT_TYPE, &type);
     if (t->is_enough) /* an error with a long explanation is still an answer */
         code = CURLE_OK;
-    a->end.failure = t->failure ? t->failure : failure_of(code);
+    a->end.failure = t->failure ? t->failure : csn_curl_failure(code);
     if (a->end.failure == CSN_WEB_OK && (status < 100 || status > 999))
         a->end.failure = CSN_WEB_PROTOCOL;
     a->end.status = a->end.failure == CSN_WEB_OK ? (int32_t) status : 0;
     a->end.retry_after_ms = t->retry_after_ms;
     a->end.n_bytes = t->n_bytes;
-    copy_tidy(t->type, sizeof(t->type), type ? type : "");
+    csn_copy_tidy(t->type, sizeof(t->type), type ? type : "");
     a->content_type = t->type;
-    copy_tidy(t->sentence, sizeof(t->sentence), t->words[0] ? t->words : curl_easy_strerror(code));
+    csn_copy_tidy(t->sentence, sizeof(t->sentence),
+                  t->words[0] ? t->words : curl_easy_strerror(code));
     a->message = a->end.failure == CSN_WEB_OK ? "" : t->sentence;
     a->body = t->body.data;
     a->body_len = a->end.failure == CSN_WEB_OK ? t->body.len : 0;
+    t->done(t, t->program); /* frees it, most often */
 }
 
 /* ---- starting ---- */
@@ -328,6 +330,8 @@ static bool set_headers(csn_transfer *t, const csn_web_request *req)
         csn_buf_printf(&type, "Content-Type: %s", req->content_type);
         is_fine = is_fine && type.error == 0 && add_header(t, type.data);
     }
+    if ((req->ask.flags & CSN_WEB_WITH_OPTION) && p->option.len > 0)
+        is_fine = is_fine && add_header(t, p->option.data);
     if (req->ask.flags & CSN_WEB_WITH_KEY) {
         if (p->authorization.len > 0)
             is_fine = is_fine && add_header(t, p->authorization.data);
@@ -363,32 +367,38 @@ static void set_body(csn_transfer *t, const csn_web_request *req)
             t, "Transfer-Encoding: chunked"); /* without it curl says so itself in HTTP/2 */
 }
 
-static void set_options(csn_transfer *t, const csn_web_request *req)
+void csn_curl_set_connection(CURL *easy, const csn_remote_program *p, const char *url,
+                             int64_t timeout_ms, csn_curl_user *user)
 {
     const char *ca_file = getenv("SSL_CERT_FILE"), *ca_dir = getenv("SSL_CERT_DIR");
-    int64_t connect_ms = req->ask.timeout_ms < CONNECT_MS ? req->ask.timeout_ms : CONNECT_MS;
+    int64_t connect_ms = timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS;
 
-    curl_easy_setopt(t->easy, CURLOPT_URL, req->url);
-    curl_easy_setopt(t->easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(t->easy, CURLOPT_FOLLOWLOCATION, 0L); /* another place must not see the key */
-    curl_easy_setopt(t->easy, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
-    curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long) req->ask.timeout_ms);
-    curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS, (long) connect_ms);
-    curl_easy_setopt(t->easy, CURLOPT_TCP_NODELAY, 1L);
-    curl_easy_setopt(t->easy, CURLOPT_USERAGENT, t->program->agent.data);
-    curl_easy_setopt(t->easy, CURLOPT_SSL_VERIFYPEER, 1L);
-    curl_easy_setopt(t->easy, CURLOPT_SSL_VERIFYHOST, 2L);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* another place must not see the key */
+    curl_easy_setopt(easy, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long) timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long) connect_ms);
+    curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, p->agent.data);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     if (ca_file && *ca_file)
-        curl_easy_setopt(t->easy, CURLOPT_CAINFO, ca_file);
+        curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file);
     if (ca_dir && *ca_dir)
-        curl_easy_setopt(t->easy, CURLOPT_CAPATH, ca_dir);
+        curl_easy_setopt(easy, CURLOPT_CAPATH, ca_dir);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, user);
+}
+
+static void set_options(csn_transfer *t, const csn_web_request *req)
+{
+    csn_curl_set_connection(t->easy, t->program, req->url, req->ask.timeout_ms, &t->curl);
     curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(t->easy, CURLOPT_HEADERFUNCTION, take_header);
     curl_easy_setopt(t->easy, CURLOPT_HEADERDATA, t);
     curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, t->words);
-    curl_easy_setopt(t->easy, CURLOPT_PRIVATE, t);
 }
 
 int csn_transfer_start(csn_remote_program *p, uint32_t id, const csn_web_request *req,
@@ -401,7 +411,8 @@ int csn_transfer_start(csn_remote_program *p, uint32_t id, const csn_web_request
         csn_close(&sink_fd);
         return -ENOMEM;
     }
-    *t = (csn_transfer){ .program = p,
+    *t = (csn_transfer){ .curl.ended = on_ended,
+                         .program = p,
                          .id = id,
                          .flags = req->ask.flags,
                          .done = done,

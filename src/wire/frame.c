@@ -36,6 +36,10 @@ PACKED_TO(csn_file_hit, 8);
 PACKED_TO(csn_file_done, 16);
 PACKED_TO(csn_web_ask, 32);
 PACKED_TO(csn_web_end, 24);
+PACKED_TO(csn_web_dial, 16);
+PACKED_TO(csn_web_switch, 8);
+PACKED_TO(csn_web_piece, 8);
+PACKED_TO(csn_web_close, 8);
 
 enum {
     ALONE = 0,
@@ -88,7 +92,11 @@ static const struct rule {
     [CSN_FRAME_WEB_ASK] = { sizeof(csn_web_ask), CSN_SAID_TO_REMOTE, 2, PACKED },
     [CSN_FRAME_WEB_CANCEL] = { 0, CSN_SAID_TO_REMOTE, 0, ALONE },
     [CSN_FRAME_WEB_LAST] = { 0, CSN_SAID_TO_REMOTE, 0, PACKED },
+    [CSN_FRAME_WEB_DIAL] = { sizeof(csn_web_dial), CSN_SAID_TO_REMOTE, 1, PACKED },
     [CSN_FRAME_WEB_ANSWER] = { sizeof(csn_web_end), CSN_SAID_BY_REMOTE, 0, BLOB },
+    [CSN_FRAME_WEB_SWITCHED] = { sizeof(csn_web_switch), CSN_SAID_ON_CHANNEL, 0, PACKED },
+    [CSN_FRAME_WEB_PIECE] = { sizeof(csn_web_piece), CSN_SAID_ON_CHANNEL, 0, PACKED },
+    [CSN_FRAME_WEB_CLOSED] = { sizeof(csn_web_close), CSN_SAID_ON_CHANNEL, 0, PACKED },
 };
 
 _Static_assert(sizeof(csn_box_state) >= sizeof(csn_process_state), "STATE's rule");

@@ -18,7 +18,8 @@ enum { /* who says it: the kinds of frame a receiver is ready to hear */
        CSN_SAID_BY_INIT = 8,
        CSN_SAID_BY_WORKER = 16,
        CSN_SAID_TO_REMOTE = 32,
-       CSN_SAID_BY_REMOTE = 64
+       CSN_SAID_BY_REMOTE = 64,
+       CSN_SAID_ON_CHANNEL = 128 /* of a WebSocket, by either side */
 };
 
 typedef struct csn_out { /* all borrowed */

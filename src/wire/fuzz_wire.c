@@ -101,6 +101,39 @@ static void fuzz_web(csn_unpack u, char which)
     must(p.error == 0 && p.len == len - from && memcmp(again, bytes + from, p.len) == 0);
 }
 
+static void fuzz_channel(csn_unpack u, char which)
+{
+    csn_pack p = { .data = again, .cap = sizeof(again) };
+    const char *bytes = u.data, *text = "";
+    size_t len = u.len, from = 0, n = 0;
+    csn_web_dial dial;
+    csn_web_switch sw; /* the size of the other two */
+    csn_web_piece piece;
+    csn_web_close end;
+    csn_web_call call;
+
+    if (which == 'd' && len >= sizeof(dial)) {
+        memcpy(&dial, bytes, sizeof(dial));
+        u.pos = from = sizeof(dial);
+        if (csn_web_call_unpack(&u, &dial, &call) < 0)
+            return;
+        csn_web_call_pack(&p, &call);
+    } else if (which != 'd' && len >= sizeof(sw)) {
+        memcpy(&sw, bytes, sizeof(sw));
+        memcpy(&piece, bytes, sizeof(piece));
+        memcpy(&end, bytes, sizeof(end));
+        u.pos = from = sizeof(sw);
+        if ((which == 'w'   ? csn_web_switch_unpack(&u, &sw, &text)
+             : which == 'i' ? csn_web_piece_unpack(&u, &piece, &text, &n)
+                            : csn_web_close_unpack(&u, &end, &text, &n)) < 0)
+            return;
+        csn_pack_bytes(&p, text, which == 'w' ? strlen(text) : n);
+    } else {
+        return;
+    }
+    must(p.error == 0 && p.len == len - from && memcmp(again, bytes + from, p.len) == 0);
+}
+
 /* As a client reads a worker's answer. */
 static void fuzz_fields(csn_unpack u)
 {
@@ -157,6 +190,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'l':
     case 'k':
         fuzz_web(u, (char) data[0]);
+        break;
+    case 'd':
+    case 'w':
+    case 'i':
+    case 'c':
+        fuzz_channel(u, (char) data[0]);
         break;
     case 'f':
         fuzz_frame(data + 1, size - 1);

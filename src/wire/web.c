@@ -48,8 +48,8 @@ void csn_web_request_pack(csn_pack *p, const csn_web_request *req)
 
 int csn_web_request_unpack(csn_unpack *u, const csn_web_ask *ask, csn_web_request *ret)
 {
-    const uint32_t known =
-        CSN_WEB_WITH_KEY | CSN_WEB_HAS_SOURCE | CSN_WEB_HAS_SINK | CSN_WEB_FINISH;
+    const uint32_t known = CSN_WEB_WITH_KEY | CSN_WEB_HAS_SOURCE | CSN_WEB_HAS_SINK |
+                           CSN_WEB_FINISH | CSN_WEB_WITH_OPTION;
     csn_web_request req = { .ask = *ask };
 
     req.method = csn_unpack_str(u);
@@ -120,6 +120,7 @@ void csn_web_key_pack(csn_pack *p, const csn_web_key *key)
     csn_pack_str(p, key->authorization);
     csn_pack_str(p, key->extra);
     csn_pack_str(p, key->agent);
+    csn_pack_str(p, key->option);
 }
 
 int csn_web_key_unpack(csn_unpack *u, csn_web_key *ret)
@@ -129,9 +130,74 @@ int csn_web_key_unpack(csn_unpack *u, csn_web_key *ret)
     key.authorization = csn_unpack_str(u);
     key.extra = csn_unpack_str(u);
     key.agent = csn_unpack_str(u);
+    key.option = csn_unpack_str(u);
     if (csn_unpack_end(u) < 0 || !is_header_value(key.authorization, CSN_WEB_KEY_MAX) ||
-        !is_header_value(key.extra, 256) || !is_header_value(key.agent, 256))
+        !is_header_value(key.extra, 256) || !is_header_value(key.agent, 256) ||
+        !is_header_value(key.option, 256))
         return -EBADMSG;
     *ret = key;
+    return 0;
+}
+
+/* ---- WebSockets ---- */
+
+void csn_web_call_pack(csn_pack *p, const csn_web_call *call)
+{
+    csn_pack_str(p, call->url);
+    csn_pack_str(p, call->offer);
+}
+
+int csn_web_call_unpack(csn_unpack *u, const csn_web_dial *dial, csn_web_call *ret)
+{
+    csn_web_call call = { .dial = *dial };
+
+    call.url = csn_unpack_str(u);
+    call.offer = csn_unpack_str(u);
+    if (csn_unpack_end(u) < 0 || (dial->flags & ~(uint32_t) CSN_WEB_WITH_KEY) || dial->reserved ||
+        dial->timeout_ms <= 0)
+        return -EBADMSG;
+    if (!csn_web_is_url(call.url) || !is_header_value(call.offer, CSN_WEB_OFFER_MAX))
+        return -EBADMSG;
+    *ret = call;
+    return 0;
+}
+
+int csn_web_switch_unpack(csn_unpack *u, const csn_web_switch *sw, const char **ret_message)
+{
+    const char *message = csn_unpack_str(u);
+
+    if (csn_unpack_end(u) < 0 || sw->failure > CSN_WEB_FAILED || !is_header_value(message, 512))
+        return -EBADMSG;
+    if (sw->failure == CSN_WEB_OK && (sw->status < 100 || sw->status > 999))
+        return -EBADMSG;
+    *ret_message = message;
+    return 0;
+}
+
+int csn_web_piece_unpack(csn_unpack *u, const csn_web_piece *piece, const char **ret_data,
+                         size_t *ret_len)
+{
+    size_t len;
+    const char *data = csn_unpack_bytes(u, &len);
+
+    if (csn_unpack_end(u) < 0 || len > CSN_WEB_PIECE_MAX || piece->reserved ||
+        (piece->flags & ~(uint32_t) (CSN_WEB_TEXT | CSN_WEB_MORE)))
+        return -EBADMSG;
+    *ret_data = data;
+    *ret_len = len;
+    return 0;
+}
+
+int csn_web_close_unpack(csn_unpack *u, const csn_web_close *close, const char **ret_reason,
+                         size_t *ret_len)
+{
+    size_t len;
+    const char *reason = csn_unpack_bytes(u, &len);
+
+    if (csn_unpack_end(u) < 0 || len > 123 || close->reserved || close->code < 1000 ||
+        close->code > 4999)
+        return -EBADMSG;
+    *ret_reason = reason;
+    *ret_len = len;
     return 0;
 }

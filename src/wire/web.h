@@ -17,6 +17,8 @@ enum {
     CSN_WEB_INLINE_MAX = 48 * 1024,     /* of a request's head and tail together */
     CSN_WEB_BODY_MAX = 2 * 1024 * 1024, /* of an answer without a sink */
     CSN_WEB_LAST_MAX = 4096,            /* requests kept for the end at once */
+    CSN_WEB_PIECE_MAX = 32 * 1024,      /* bytes of one piece of a WebSocket's message */
+    CSN_WEB_OFFER_MAX = 16 * 1024,      /* of subprotocols */
     /* How long a helper works on after its engine is gone: what had to be finished, then the requests for the end. */
     CSN_WEB_FINISH_MS = 30 * 1000,
     CSN_WEB_LAST_MS = 15 * 1000
@@ -27,7 +29,8 @@ enum {                         /* csn_web_request.flags */
        CSN_WEB_HAS_SOURCE = 2, /* the first descriptor: read to its end, between head and tail */
        CSN_WEB_HAS_SINK = 4,   /* the last descriptor: gets the body of a 2xx answer */
        CSN_WEB_FINISH =
-           8 /* when the engine goes, this one is still waited for, before the last requests */
+           8, /* when the engine goes, this one is still waited for, before the last requests */
+       CSN_WEB_WITH_OPTION = 16
 };
 
 typedef enum csn_web_failure {
@@ -87,7 +90,56 @@ typedef struct csn_web_key {
     const char *authorization; /* "Bearer …"; "": none */
     const char *extra;         /* one more header line that goes with it; "": none */
     const char *agent;
+    const char *option; /* a header line for requests with CSN_WEB_WITH_OPTION; "": none */
 } csn_web_key;
+
+/* ---- WebSockets: each has a channel of its own, a SEQPACKET socket that the engine makes. A side that does not read lets the
+ * other one wait, up to the far end of the network. ---- */
+
+/* Fixed part of CSN_FRAME_WEB_DIAL. */
+typedef struct csn_web_dial {
+    uint32_t flags; /* CSN_WEB_WITH_KEY or 0 */
+    uint32_t reserved;
+    int64_t timeout_ms; /* until it is open, > 0 */
+} csn_web_dial;
+
+/* Fixed part of CSN_FRAME_WEB_SWITCHED. Open: failure CSN_WEB_OK and status 101; else nothing follows. */
+typedef struct csn_web_switch {
+    uint32_t failure;
+    int32_t status;
+} csn_web_switch;
+
+enum {                   /* csn_web_piece.flags */
+       CSN_WEB_TEXT = 1, /* the message is text; the same in each of its pieces */
+       CSN_WEB_MORE = 2  /* another piece of the same message follows */
+};
+
+typedef struct csn_web_piece {
+    uint32_t flags;
+    uint32_t reserved;
+} csn_web_piece;
+
+/* Fixed part of CSN_FRAME_WEB_CLOSED. */
+typedef struct csn_web_close {
+    uint32_t code; /* what the peer said; 1005: nothing, 1006: it left without a word */
+    uint32_t reserved;
+} csn_web_close;
+
+typedef struct csn_web_call {
+    csn_web_dial dial;
+    const char *url;   /* http:// or https:// */
+    const char *offer; /* subprotocols, separated by ", "; "": none */
+} csn_web_call;
+
+void csn_web_call_pack(csn_pack *p, const csn_web_call *call);
+int csn_web_call_unpack(csn_unpack *u, const csn_web_dial *dial, csn_web_call *ret);
+/* message: one sentence of a failure; "": none. */
+int csn_web_switch_unpack(csn_unpack *u, const csn_web_switch *sw, const char **ret_message);
+int csn_web_piece_unpack(csn_unpack *u, const csn_web_piece *piece, const char **ret_data,
+                         size_t *ret_len);
+/* The reason is the peer's: any bytes, at most 123. */
+int csn_web_close_unpack(csn_unpack *u, const csn_web_close *close, const char **ret_reason,
+                         size_t *ret_len);
 
 /* The strings only: the fixed part stands before them. Unpacking checks everything: 0 or -EBADMSG. */
 void csn_web_request_pack(csn_pack *p, const csn_web_request *req);

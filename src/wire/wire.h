@@ -38,18 +38,19 @@ typedef struct csn_frame {
 
 typedef enum csn_frame_type {
     /* client → keeper */
-    CSN_FRAME_PLAN = 1,  /* first on the creator's connection: csn_plan packed (wire/plan.h). fds: [init memfd] */
-    CSN_FRAME_SPAWN,     /* csn_spawn + packed spec. fds: those in csn_spawn.fds, in the order stdin, stdout, stderr */
-    CSN_FRAME_SIGNAL,    /* csn_signal */
-    CSN_FRAME_ATTACH,    /* csn_process_ref → csn_process_state + fds: log, index, [stdin or pty master]; of a command
+    CSN_FRAME_PLAN =
+        1, /* first on the creator's connection: csn_plan packed (wire/plan.h). fds: [init memfd] */
+    CSN_FRAME_SPAWN, /* csn_spawn + packed spec. fds: those in csn_spawn.fds, in the order stdin, stdout, stderr */
+    CSN_FRAME_SIGNAL, /* csn_signal */
+    CSN_FRAME_ATTACH, /* csn_process_ref → csn_process_state + fds: log, index, [stdin or pty master]; of a command
                           * with a channel: channel, stdout, [stderr] */
-    CSN_FRAME_WAIT,      /* csn_wait: answered by csn_process_state once the log is longer or the command has ended */
-    CSN_FRAME_LIST,      /* → one csn_process_state + packed command per process, then DONE */
-    CSN_FRAME_STAT,      /* → csn_box_state */
-    CSN_FRAME_STOP,      /* csn_stop: → DONE when every process has ended and cgroups are gone; the keeper then exits */
-    CSN_FRAME_LEND,      /* freeze and lend: → DONE + fds: directory of the upper layers, user namespace */
-    CSN_FRAME_THAW,      /* ends a LEND; so does the end of the connection */
-    CSN_FRAME_TIMERS,    /* csn_timers → DONE */
+    CSN_FRAME_WAIT, /* csn_wait: answered by csn_process_state once the log is longer or the command has ended */
+    CSN_FRAME_LIST, /* → one csn_process_state + packed command per process, then DONE */
+    CSN_FRAME_STAT, /* → csn_box_state */
+    CSN_FRAME_STOP, /* csn_stop: → DONE when every process has ended and cgroups are gone; the keeper then exits */
+    CSN_FRAME_LEND, /* freeze and lend: → DONE + fds: directory of the upper layers, user namespace */
+    CSN_FRAME_THAW,        /* ends a LEND; so does the end of the connection */
+    CSN_FRAME_TIMERS,      /* csn_timers → DONE */
     CSN_FRAME_CLOSE_STDIN, /* csn_process_ref: the keeper lets go of its write end */
     CSN_FRAME_RESIZE,      /* csn_resize → DONE */
 
@@ -58,27 +59,33 @@ typedef enum csn_frame_type {
     CSN_FRAME_WEB_ASK,      /* csn_web_ask + packed. fds: [source], [sink] */
     CSN_FRAME_WEB_CANCEL,   /* `seq` names the request; no answer comes any more */
     CSN_FRAME_WEB_LAST,     /* packed csn_web_last; `seq` names it */
+    CSN_FRAME_WEB_DIAL, /* csn_web_dial + packed. fds: the helper's end of the socket's channel */
 
     /* caisson-remote → engine */
     CSN_FRAME_WEB_ANSWER = 48, /* csn_web_end + packed */
+    /* On the channel of one WebSocket. Closing the channel closes the socket. */
+    CSN_FRAME_WEB_SWITCHED = 52, /* csn_web_switch + packed, first: is it open? */
+    CSN_FRAME_WEB_PIECE,         /* csn_web_piece + packed, both ways: (a part of) a message */
+    CSN_FRAME_WEB_CLOSED,        /* csn_web_close + packed, last */
 
     /* keeper → client */
     CSN_FRAME_READY = 64, /* csn_box_state: answer to PLAN */
     CSN_FRAME_STARTED,    /* csn_started: answer to SPAWN */
     CSN_FRAME_EXITED,     /* csn_process_state, unasked, to the connection that spawned it */
-    CSN_FRAME_STATE,      /* csn_process_state or csn_box_state: answer to ATTACH, WAIT, LIST, STAT */
-    CSN_FRAME_DONE,       /* csn_done: plain success */
-    CSN_FRAME_ERROR,      /* csn_wire_error: any request */
+    CSN_FRAME_STATE, /* csn_process_state or csn_box_state: answer to ATTACH, WAIT, LIST, STAT */
+    CSN_FRAME_DONE,  /* csn_done: plain success */
+    CSN_FRAME_ERROR, /* csn_wire_error: any request */
 
     /* keeper → init */
-    CSN_FRAME_INIT_SPAWN = 128, /* csn_init_spawn + the client's packed spec, untouched. fds: as csn_init_spawn.fds */
-    CSN_FRAME_INIT_KILL,        /* csn_init_kill */
+    CSN_FRAME_INIT_SPAWN =
+        128, /* csn_init_spawn + the client's packed spec, untouched. fds: as csn_init_spawn.fds */
+    CSN_FRAME_INIT_KILL, /* csn_init_kill */
 
     /* init, shepherds → keeper */
     CSN_FRAME_INIT_READY = 192, /* no body */
     CSN_FRAME_INIT_STARTED,     /* csn_init_started. fds: pty master for CSN_SPAWN_PTY */
     CSN_FRAME_INIT_FAILED,      /* csn_init_failed: the program did not start */
-    CSN_FRAME_INIT_EXITED,      /* csn_init_exited. FAILED or EXITED is the last word on a process, even before
+    CSN_FRAME_INIT_EXITED, /* csn_init_exited. FAILED or EXITED is the last word on a process, even before
                                  * STARTED. When a shepherd is killed while it speaks, init may say the end again: the
                                  * keeper ignores what it knows already */
 

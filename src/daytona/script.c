@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "script.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "base/utf8.h"
+
+/* Single quotes hold everything but themselves. Bytes that are no UTF-8 can't be in JSON: bash and zsh make them of escapes. */
+static void put_word(csn_buf *out, const char *word)
+{
+    bool is_text = csn_utf8_valid(word, strlen(word));
+
+    csn_buf_puts(out, is_text ? " '" : " $'");
+    for (; *word; word++) {
+        if (is_text && *word == '\'')
+            csn_buf_puts(out, "'\\''");
+        else if (is_text)
+            csn_buf_putc(out, *word);
+        else if (*word == '\'' || *word == '\\' || (unsigned char) *word < ' ' ||
+                 (unsigned char) *word >= 0x7f)
+            csn_buf_printf(out, "\\x%02x", (unsigned) (unsigned char) *word);
+        else
+            csn_buf_putc(out, *word);
+    }
+    csn_buf_putc(out, '\'');
+}
+
+static void put_argv(csn_buf *out, const char *const *argv)
+{
+    for (; *argv; argv++)
+        put_word(out, *argv);
+}
+
+/* The shell reads the command from its own stdin, so the command must not. What the shell itself has to say ("Killed") is not
+ * the command's output: it goes nowhere. */
+int csn_shell_command(csn_buf *out, const char *const *argv)
+{
+    csn_buf_puts(out, "exec 3>&2 2>/dev/null;");
+    put_argv(out, argv);
+    csn_buf_puts(out, " </dev/null 2>&3 3>&-");
+    return out->error;
+}
+
+/* Runs as /bin/sh -c … sh NONCE STDIN CWD PROGRAM ARGUMENT…; its pid is the program's. */
+static const char starter[] =
+    "n=$1 i=$2; cd -- \"$3\" 2>/dev/null || { echo \"$n cwd\"; exit 126; }; shift 3\n"
+    "case $1 in\n"
+    "*/*) [ -e \"$1\" ] || { echo \"$n program\"; exit 127; }\n"
+    "[ -x \"$1\" ] && [ ! -d \"$1\" ] || { echo \"$n denied\"; exit 126; };;\n"
+    "*) command -v -- \"$1\" >/dev/null 2>&1 || { echo \"$n program\"; exit 127; };;\n"
+    "esac\n"
+    "case $i in\n"
+    "'') exec </dev/null;;\n"
+    "-) command -v base64 >/dev/null 2>&1 && mkfifo -m 600 \"/tmp/.$n\" 2>/dev/null ||\n"
+    "{ echo \"$n stdin\"; exit 126; }\n"
+    "exec 4<&0\n"
+    "{ while IFS= read -r l && [ \"$l\" != . ]; do printf %s \"$l\" | base64 -d || break; done; } "
+    "<&4 >\"/tmp/.$n\" 2>/dev/null 4<&- &\n"
+    "exec <\"/tmp/.$n\" 4<&-; rm -f -- \"/tmp/.$n\";;\n"
+    "*) exec <\"$i\"; rm -f -- \"$i\";;\n"
+    "esac\n"
+    "echo \"$n $$\"; unset n i; exec \"$@\"";
+
+int csn_script_write(csn_buf *out, const csn_exec_spec *spec, const char *nonce,
+                     csn_script_stdin input, const char *file)
+{
+    const char *shell[] = { "/bin/sh", "-c", spec->argv[0], NULL };
+
+    csn_buf_puts(out, "{ set -m; env");
+    for (char *const *e = spec->env; e && *e; e++)
+        put_word(out, *e);
+    csn_buf_puts(out, " /bin/sh -c");
+    put_word(out, starter);
+    csn_buf_puts(out, " sh");
+    put_word(out, nonce);
+    put_word(out, input == CSN_SCRIPT_NONE ? "" : input == CSN_SCRIPT_LINES ? "-" : file);
+    put_word(out, spec->cwd);
+    put_argv(out, spec->is_shell ? shell : spec->argv);
+    csn_buf_puts(out, " 2>&3 3>&-; } 3>&2 2>/dev/null");
+    return out->error;
+}
+
+static const struct {
+    const char *word;
+    int code;
+    const char *why;
+} refusals[] = {
+    { "cwd", CSN_E_NOT_FOUND, "its directory is not there" },
+    { "program", CSN_E_NOT_FOUND, "no such program" },
+    { "denied", CSN_E_DENIED, "it is not executable" },
+    { "stdin", CSN_E_UNSUPPORTED, "a live stdin needs base64 and mkfifo in the sandbox" },
+};
+
+bool csn_script_read(const char *line, size_t len, const char *nonce, csn_script_word *ret)
+{
+    csn_str rest = csn_str_trim(csn_str_n(line, len)), first;
+    int64_t pid;
+
+    if (!csn_str_split(&rest, ' ', &first) || !csn_str_is(first, nonce) || !rest.data)
+        return false;
+    for (size_t i = 0; i < CSN_COUNT(refusals); i++) {
+        if (!csn_str_is(rest, refusals[i].word))
+            continue;
+        *ret = (csn_script_word){ .code = refusals[i].code, .why = refusals[i].why };
+        return true;
+    }
+    if (csn_parse_i64(rest, &pid) < 0 || pid < 1 || pid > INT_MAX)
+        return false;
+    *ret = (csn_script_word){ .pid = (int) pid };
+    return true;
+}

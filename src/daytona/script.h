@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands as text for a service's shell, and the word that comes back when one runs. No I/O. */
+#ifndef CSN_DAYTONA_SCRIPT_H
+#define CSN_DAYTONA_SCRIPT_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "core/backend.h"
+
+/* For process/execute: a line that a shell takes apart into exactly these words; stdin at its end. */
+int csn_shell_command(csn_buf *out, const char *const *argv);
+
+typedef enum csn_script_stdin {
+    CSN_SCRIPT_NONE,
+    CSN_SCRIPT_FILE, /* a file, removed once it is open */
+    CSN_SCRIPT_LINES /* the session's input: lines of base64, the last one "." */
+} csn_script_stdin;
+
+/* For a session: before anything else the command's stdout tells what became of it, on one line that begins with `nonce`.
+ * `file` is for CSN_SCRIPT_FILE. 0 or -errno. */
+int csn_script_write(csn_buf *out, const csn_exec_spec *spec, const char *nonce,
+                     csn_script_stdin input, const char *file);
+
+typedef struct csn_script_word {
+    int pid;  /* > 0: it runs, and leads a group of its own if the shell could do that */
+    int code; /* else: why not; a CSN_E_… code */
+    const char *why;
+} csn_script_word;
+
+/* False: this line is not the word. */
+bool csn_script_read(const char *line, size_t len, const char *nonce, csn_script_word *ret);
+
+#endif
