@@ -94,6 +94,8 @@ static const csn_backend_ops ops = {
     .exec = csn_daytona_exec,
     .exec_free = csn_daytona_exec_free,
     .exec_signal = csn_daytona_exec_signal,
+    .exec_write = csn_daytona_exec_write,
+    .exec_close_stdin = csn_daytona_exec_close_stdin,
     .exec_resume = csn_daytona_exec_resume,
     .exec_channel = csn_daytona_exec_channel,
     .put = csn_daytona_put,
@@ -122,8 +124,7 @@ static int open_line(csn_daytona *d, const csn_engine_options *o, csn_error *err
     csn_auto(buf) csn_buf bearer = CSN_BUF_INIT;
     csn_auto(buf) csn_buf extra = CSN_BUF_INIT;
     csn_auto(mem) char *libexec = NULL;
-    csn_web_key wk = { .agent = "caisson/" CSN_VERSION,
-                       .option = "X-Daytona-Split-Output: true" };
+    csn_web_key wk = { .agent = "caisson/" CSN_VERSION, .option = "X-Daytona-Split-Output: true" };
     int r;
 
     if (!key || !key[0])

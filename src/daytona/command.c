@@ -16,8 +16,8 @@ static int check_spec(const csn_exec_spec *spec, csn_error *err)
         return csn_daytona_cannot(err, "run a command in the background");
     if (spec->has_channel || spec->own_fds)
         return csn_daytona_cannot(err, "hand descriptors to a command");
-    if (spec->stdin_kind != CSN_STDIN_NONE)
-        return csn_daytona_cannot(err, "give a command a stdin");
+    if (spec->stdin_kind != CSN_STDIN_NONE && spec->is_merged)
+        return csn_daytona_cannot(err, "give a command with merged output a stdin");
     if (spec->as_root)
         return csn_daytona_cannot(err, "run as root");
     return CSN_OK;
@@ -57,6 +57,29 @@ void csn_daytona_exec_resume(csn_exec *exec)
 {
     if (kind_of(exec)->resume) /* else its output came in one piece */
         kind_of(exec)->resume(exec);
+}
+
+int csn_daytona_exec_write(csn_exec *exec, const void *data, size_t len, size_t *ret_n,
+                           csn_error *err)
+{
+    int r = csn_daytona_box_check(exec->box, err);
+
+    if (r < 0)
+        return r;
+    if (!kind_of(exec)->write)
+        return csn_fail(err, CSN_E_STATE, "write to a command's stdin: it has none");
+    return kind_of(exec)->write(exec, data, len, ret_n, err);
+}
+
+int csn_daytona_exec_close_stdin(csn_exec *exec, csn_error *err)
+{
+    int r = csn_daytona_box_check(exec->box, err);
+
+    if (r < 0)
+        return r;
+    if (!kind_of(exec)->close_stdin)
+        return csn_fail(err, CSN_E_STATE, "close a command's stdin: it has none");
+    return kind_of(exec)->close_stdin(exec, err);
 }
 
 int csn_daytona_exec_channel(csn_exec *exec, int which)

@@ -12,6 +12,8 @@ typedef struct csn_command_kind {
     int (*signal)(csn_exec *exec, int signal, bool whole_tree, csn_ending ending, csn_op *op,
                   csn_error *err);
     void (*resume)(csn_exec *exec);
+    int (*write)(csn_exec *exec, const void *data, size_t len, size_t *ret_n, csn_error *err);
+    int (*close_stdin)(csn_exec *exec, csn_error *err);
 } csn_command_kind;
 
 /* At the start of each kind's own struct. */
@@ -27,6 +29,9 @@ csn_exec *csn_daytona_exec_free(csn_exec *exec);
 int csn_daytona_exec_signal(csn_exec *exec, int signal, bool whole_tree, csn_ending ending,
                             csn_op *op, csn_error *err);
 void csn_daytona_exec_resume(csn_exec *exec);
+int csn_daytona_exec_write(csn_exec *exec, const void *data, size_t len, size_t *ret_n,
+                           csn_error *err);
+int csn_daytona_exec_close_stdin(csn_exec *exec, csn_error *err);
 int csn_daytona_exec_channel(csn_exec *exec, int which);
 void csn_daytona_end_execs(csn_daytona *d); /* the engine closes: each is told */
 

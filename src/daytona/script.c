@@ -59,12 +59,10 @@ static const char starter[] =
     "{ while IFS= read -r l && [ \"$l\" != . ]; do printf %s \"$l\" | base64 -d || break; done; } "
     "<&4 >\"/tmp/.$n\" 2>/dev/null 4<&- &\n"
     "exec <\"/tmp/.$n\" 4<&-; rm -f -- \"/tmp/.$n\";;\n"
-    "*) exec <\"$i\"; rm -f -- \"$i\";;\n"
     "esac\n"
     "echo \"$n $$\"; unset n i; exec \"$@\"";
 
-int csn_script_write(csn_buf *out, const csn_exec_spec *spec, const char *nonce,
-                     csn_script_stdin input, const char *file)
+int csn_script_write(csn_buf *out, const csn_exec_spec *spec, const char *nonce)
 {
     const char *shell[] = { "/bin/sh", "-c", spec->argv[0], NULL };
 
@@ -75,7 +73,7 @@ int csn_script_write(csn_buf *out, const csn_exec_spec *spec, const char *nonce,
     put_word(out, starter);
     csn_buf_puts(out, " sh");
     put_word(out, nonce);
-    put_word(out, input == CSN_SCRIPT_NONE ? "" : input == CSN_SCRIPT_LINES ? "-" : file);
+    put_word(out, spec->stdin_kind == CSN_STDIN_NONE ? "" : "-");
     put_word(out, spec->cwd);
     put_argv(out, spec->is_shell ? shell : spec->argv);
     csn_buf_puts(out, " 2>&3 3>&-; } 3>&2 2>/dev/null");

@@ -11,16 +11,9 @@
 /* For process/execute: a line that a shell takes apart into exactly these words; stdin at its end. */
 int csn_shell_command(csn_buf *out, const char *const *argv);
 
-typedef enum csn_script_stdin {
-    CSN_SCRIPT_NONE,
-    CSN_SCRIPT_FILE, /* a file, removed once it is open */
-    CSN_SCRIPT_LINES /* the session's input: lines of base64, the last one "." */
-} csn_script_stdin;
-
 /* For a session: before anything else the command's stdout tells what became of it, on one line that begins with `nonce`.
- * `file` is for CSN_SCRIPT_FILE. 0 or -errno. */
-int csn_script_write(csn_buf *out, const csn_exec_spec *spec, const char *nonce,
-                     csn_script_stdin input, const char *file);
+ * Its stdin, if it has one, is made of the session's input: lines of base64, the last one ".". 0 or -errno. */
+int csn_script_write(csn_buf *out, const csn_exec_spec *spec, const char *nonce);
 
 typedef struct csn_script_word {
     int pid;  /* > 0: it runs, and leads a group of its own if the shell could do that */

@@ -19,6 +19,7 @@
 #include "base/time.h"
 #include "call.h"
 #include "command.h"
+#include "input.h"
 #include "marks.h"
 #include "script.h"
 #include "tail.h"
@@ -44,6 +45,7 @@ struct session_exec {
     uint32_t last;  /* 0: the sandbox's own is enough */
     csn_api_call *call;
     csn_tail *tail;
+    csn_input *input; /* NULL: stdin is at its end */
     csn_marks marks;
     csn_buf word;    /* the line that is coming, before the start */
     size_t n_before; /* bytes before the word */
@@ -114,6 +116,7 @@ static void free_exec(session_exec *e)
     csn_list_remove(&e->link);
     csn_api_call_cancel(e->call);
     csn_tail_free(e->tail);
+    csn_input_free(e->input);
     csn_timer_cancel(&e->limit);
     csn_buf_free(&e->url);
     csn_buf_free(&e->script);
@@ -178,6 +181,7 @@ static void tell_end(session_exec *e)
         return;
     e->is_told = true;
     csn_timer_cancel(&e->limit);
+    e->input = csn_input_free(e->input);
     fill_receipt(e);
     e->head.base.is_ended = true;
     e->n_busy++;
@@ -413,7 +417,44 @@ static int send_any(csn_exec *exec, int number, bool whole_tree, csn_ending endi
     return send_signal(e, number, whole_tree, op, CSN_OP_ERR(err));
 }
 
-static const csn_command_kind kind = { .free = drop, .signal = send_any, .resume = resume };
+/* ---- stdin ---- */
+
+/* A command with half of its input must not go on as if that were all. */
+static void on_input_failed(const csn_error *err, void *user)
+{
+    session_exec *e = user;
+
+    if (!e->head.base.is_started && !e->is_told)
+        fail_start(e, err->code, err);
+    else if (!e->is_killing && !e->is_done)
+        (void) start_kill(e, CSN_ENDED_LOST, NULL, NULL); /* then it never ends its reading */
+}
+
+static int write_stdin(csn_exec *exec, const void *data, size_t len, size_t *ret_n, csn_error *err)
+{
+    session_exec *e = csn_container_of(exec, session_exec, head.base);
+
+    if (!e->input)
+        return csn_fail(err, CSN_E_STATE, "write to a command's stdin: it has none");
+    *ret_n = csn_input_write(e->input, data, len);
+    return CSN_OK;
+}
+
+static int close_stdin(csn_exec *exec, csn_error *err)
+{
+    session_exec *e = csn_container_of(exec, session_exec, head.base);
+
+    if (!e->input)
+        return csn_fail(err, CSN_E_STATE, "close a command's stdin: it has none");
+    csn_input_close(e->input);
+    return CSN_OK;
+}
+
+static const csn_command_kind kind = { .free = drop,
+                                       .signal = send_any,
+                                       .resume = resume,
+                                       .write = write_stdin,
+                                       .close_stdin = close_stdin };
 
 /* The engine closes: nobody follows them any more; the helper deletes what there is. */
 void csn_daytona_end_execs(csn_daytona *d)
@@ -430,6 +471,7 @@ void csn_daytona_end_execs(csn_daytona *d)
         csn_api_call_cancel(e->call);
         e->call = NULL;
         e->tail = csn_tail_free(e->tail);
+        e->input = csn_input_free(e->input);
         csn_timer_cancel(&e->limit);
         e->is_paused = false;
         csn_buf_clear(&e->held);
@@ -478,6 +520,8 @@ static void on_given(const csn_web_answer *a, int result, const csn_error *err, 
                         csn_timer_set(engine_of(e)->base.loop, &e->limit,
                                       csn_deadline_in_ms(CSN_DAYTONA_ASK_MS), on_limit, e) < 0))
         result = csn_fail(&own, CSN_E_NO_MEMORY, "run a command");
+    if (result >= 0 && e->input)
+        result = csn_input_begin(e->input, url.data, &own);
     if (result >= 0) {
         e->tail = csn_tail_start(engine_of(e), url.data, &tail_events, e, &own);
         result = e->tail ? CSN_OK : own.code;
@@ -561,9 +605,15 @@ int csn_session_start(csn_box *box, const csn_exec_spec *spec, const csn_exec_ev
     r = csn_id_hex(hex, 12);
     if (r == 0) {
         (void) snprintf(e->id, sizeof(e->id), "caisson-%s", hex); /* fits */
-        r = csn_script_write(&e->script, spec, e->id, CSN_SCRIPT_NONE, "");
+        r = csn_script_write(&e->script, spec, e->id);
     }
-    r = r < 0 ? csn_fail_sys(&own, r, "run a command") : make_session(e, &own);
+    if (r < 0)
+        r = csn_fail_sys(&own, r, "run a command");
+    else if (spec->stdin_kind != CSN_STDIN_NONE &&
+             !(e->input = csn_input_new(engine_of(e), spec, on_input_failed, e, &own)))
+        r = own.code;
+    else
+        r = make_session(e, &own);
     if (r < 0) {
         if (err)
             *err = own;

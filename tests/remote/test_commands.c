@@ -2,6 +2,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "story/story.h"
@@ -49,8 +51,9 @@ static int count_of(csn_sandbox *box, const char *text)
     csn_run_result r;
     int n;
 
-    csn_buf_printf(&shell, "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -cx '%s'",
-                   text);
+    csn_buf_printf(&shell, /* the brackets: not grep itself */
+                   "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -cx '[%c]%s'",
+                   text[0], text + 1);
     r = RUN(box, .shell = shell.data, .merge_stderr = 1);
     n = (int) strtol(r.out, NULL, 10);
     csn_run_result_done(&r);
@@ -297,4 +300,123 @@ TEST(an_engine_that_closes_tells_who_waits)
     csn_engine_free(w.engine);
     w = (world){ 0 };
     csn_process_free(p);
+}
+
+TEST(bytes_go_to_stdin_and_end)
+{
+    csn_sandbox *box = a_box();
+    csn_auto(buf) csn_buf data = CSN_BUF_INIT;
+    csn_run_result r;
+
+    for (int i = 0; i < 100000; i++)
+        csn_buf_putc(&data, (char) (i * 7 + i / 256));
+    r = RUN(box, .shell = "cat", .stdin_kind = CSN_STDIN_BYTES, .stdin_data = data.data,
+            .stdin_len = data.len);
+    CHECK_INT(r.out_len, (int64_t) data.len);
+    csn_run_result_done(&r);
+    r = RUN(box, .shell = "sha256sum | cut -c1-8; cat >&2", .stdin_kind = CSN_STDIN_BYTES,
+            .stdin_data = "a\0b", .stdin_len = 3);
+    CHECK_STR(r.out, "59b271ae\n");
+    csn_run_result_done(&r);
+    r = RUN(box, .shell = "cat; echo end", .stdin_kind = CSN_STDIN_BYTES, .stdin_data = "",
+            .stdin_len = 0);
+    CHECK_STR(r.out, "end\n");
+    csn_run_result_done(&r);
+    r = RUN(box, .shell = "head -c 5", .stdin_kind = CSN_STDIN_BYTES, .stdin_data = data.data,
+            .stdin_len = data.len);
+    CHECK_INT(r.out_len, 5); /* who does not read on is not waited for */
+    csn_run_result_done(&r);
+}
+
+TEST(a_command_that_reads_late_gets_everything)
+{
+    csn_sandbox *box = a_box();
+    const size_t size = 2 << 20; /* more than the service holds for it */
+    char *data = calloc(1, size);
+    csn_run_result r;
+
+    CHECK(data != NULL);
+    r = RUN(box, .shell = "sleep 1; wc -c", .stdin_kind = CSN_STDIN_BYTES, .stdin_data = data,
+            .stdin_len = size);
+    CHECK_INT(strtol(r.out, NULL, 10), (int64_t) size);
+    csn_run_result_done(&r);
+    free(data);
+}
+
+/* Another program's command in a sandbox that stays: the helper ends it. */
+TEST(a_killed_program_takes_its_command_along)
+{
+    csn_sandbox_options kept = { .size = sizeof(kept), .is_detached = 1, .name = "kept-commands" };
+    csn_process_options o = { .size = sizeof(o), .shell = "sleep 4716" };
+    csn_sandbox *box;
+    char sleeps[] = "4716", word;
+    int ends[2];
+    pid_t pid;
+
+    csn_sandbox_free(a_box());
+    OK(csn_sandbox_create(w.engine, &kept, &box, err));
+    w.box = box;
+    CHECK(pipe(ends) == 0);
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        csn_engine_options eo = { .size = sizeof(eo),
+                                  .remote_url = getenv("DAYTONA_API_URL"),
+                                  .remote_key = getenv("DAYTONA_API_KEY") };
+        csn_engine *engine = NULL;
+        csn_process *p;
+
+        OK(csn_engine_open(&eo, &engine, err));
+        OK(csn_sandbox_open(engine, "kept-commands", &box, err));
+        OK(csn_process_start(box, &o, &p, err));
+        CHECK(write(ends[1], "x", 1) == 1);
+        for (;;)
+            (void) pause();
+    }
+    CHECK(read(ends[0], &word, 1) == 1);
+    CHECK(!is_gone(sleeps));
+    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+    CHECK(until(is_gone, sleeps));
+    OK(csn_sandbox_delete(box, err));
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST(a_descriptor_is_read_to_its_end)
+{
+    csn_sandbox *box = a_box();
+    csn_run_result r;
+    int ends[2];
+
+    CHECK(pipe(ends) == 0 && write(ends[1], "through a pipe", 14) == 14);
+    close(ends[1]);
+    r = RUN(box, .shell = "cat", .stdin_kind = CSN_STDIN_FD, .stdin_fd = ends[0]);
+    CHECK_STR(r.out, "through a pipe");
+    csn_run_result_done(&r);
+    close(ends[0]);
+}
+
+TEST(a_conversation)
+{
+    csn_sandbox *box = a_box();
+    seen s = { .text = CSN_BUF_INIT, .n_left = -1 };
+    csn_process_options o = { .size = sizeof(o),
+                              .shell = "while read -r l; do echo \"you said $l\"; done; echo bye",
+                              .stdin_kind = CSN_STDIN_PIPE,
+                              .on_output = note_output,
+                              .user_data = &s };
+    csn_process *p;
+    csn_receipt receipt;
+    size_t n;
+
+    OK(csn_process_start(box, &o, &p, err));
+    OK(csn_process_write(p, "one\n", 4, &n, err));
+    CHECK(n == 4 && has_text(w.engine, &s, "you said one\n"));
+    OK(csn_process_write(p, "two\n", 4, &n, err));
+    CHECK(n == 4 && has_text(w.engine, &s, "you said two\n"));
+    OK(csn_process_close_stdin(p, err));
+    OK(csn_process_wait(p, 20000, &receipt, err));
+    CHECK_STR(s.text.data, "you said one\nyou said two\nbye\n");
+    csn_process_free(p);
+    csn_buf_free(&s.text);
 }

@@ -17,7 +17,9 @@ TEST(a_sandbox_elsewhere_is_made_used_found_and_deleted)
 {
     csn_engine *engine = remote_engine();
     csn_sandbox *box = a_box(engine), *same = NULL;
-    csn_process_options po = { .size = sizeof(po), .shell = "echo out; echo err >&2; pwd; exit 4", .merge_stderr = 1 };
+    csn_process_options po = { .size = sizeof(po),
+                               .shell = "echo out; echo err >&2; pwd; exit 4",
+                               .merge_stderr = 1 };
     csn_sandbox_info info;
     csn_run_result result;
     char id[80];
