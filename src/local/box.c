@@ -47,7 +47,7 @@ csn_local_box *csn_local_box_new(csn_local *local, csn_error *err)
                            .wish = { .id_index = -1 },
                            .state = CSN_STATE_CREATING,
                            .n_refs = 1 };
-    box->dir_fd = box->pidfd = -1;
+    box->dir_fd = box->leaving.pidfd = -1;
     csn_list_init(&box->execs);
     csn_conn_init(&box->conn, local->base.loop, &local->frame_buffer);
     box->conn.on_event = on_event;
@@ -65,7 +65,7 @@ void csn_local_box_free(csn_box *base)
         csn_orphan_add(csn_local_of(base), box->child, false);
     csn_list_remove(&box->link);
     csn_close(&box->dir_fd); /* and with it the lock, if we had it */
-    csn_close(&box->pidfd);
+    csn_close(&box->leaving.pidfd);
     csn_wish_done(&box->base.wish);
     free(box);
 }
@@ -250,6 +250,7 @@ int csn_local_box_refresh(csn_box *base, csn_error *err)
     csn_box_ref(base);
     if (csn_conn_is_open(&box->conn))
         csn_conn_poll(&box->conn);
+    csn_local_box_lose_now(box);
     r = base->state == CSN_STATE_DELETED ? CSN_OK : reread(box, err);
     if (r == CSN_E_NOT_FOUND) { /* its record goes first, its directory last */
         base->state = csn_box_is_removed(box->dir_fd) ? CSN_STATE_DELETED : CSN_STATE_DELETING;
@@ -296,6 +297,7 @@ void csn_local_box_settle(csn_local_box *box)
     while (box->is_early && csn_conn_is_open(&box->conn) &&
            csn_wait_fd(box->conn.fd, POLLIN, deadline) == 1)
         csn_conn_poll(&box->conn);
+    csn_leaving_now(&box->leaving); /* of one that failed */
 }
 
 int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)

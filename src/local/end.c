@@ -97,8 +97,8 @@ static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_op *op,
     p->is_delete = is_delete;
     box->is_deleting |= is_delete;
     csn_local_of(&box->base)->has_ended_some = true;
-    if (box->child == 0 && box->pidfd < 0)
-        box->pidfd = (int) syscall(SYS_pidfd_open, box->base.keeper_pid, 0);
+    if (box->child == 0 && box->leaving.pidfd < 0)
+        box->leaving.pidfd = (int) syscall(SYS_pidfd_open, box->base.keeper_pid, 0);
     r = csn_conn_ask(&box->conn, &out, &p->req, on_end);
     csn_keeper_stock_now(csn_local_of(&box->base));
     if (r >= 0)
@@ -107,6 +107,7 @@ static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_op *op,
     if (r != -ENOTCONN)
         return csn_fail_sys(err, r, "tell the keeper of sandbox '%s' to stop", box->base.wish.id);
     csn_local_box_lost(box);
+    csn_local_box_lose_now(box);
     return CSN_E_LOST;
 }
 
@@ -156,6 +157,7 @@ int csn_local_delete(csn_box *base, csn_op *op, csn_error *err)
     if (box->is_busy) { /* a start under way is given up */
         box->is_deleting = true;
         csn_local_box_lost(box);
+        csn_local_box_lose_now(box);
     }
     if ((r = find_keeper(box, err)) < 0)
         return r;

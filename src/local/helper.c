@@ -104,6 +104,8 @@ int csn_plan_ask(csn_conn *conn, const csn_plan *plan, const int *fds, size_t n_
 /* A helper at work. */
 struct csn_helper {
     csn_list link; /* in csn_local.helpers */
+    csn_local *local;
+    csn_leaving leaving; /* cancelled: it must not write any more when `done` runs */
     csn_request req;
     csn_keeper keeper;
     csn_conn conn;
@@ -116,7 +118,7 @@ static void free_helper(csn_helper *h)
     csn_list_remove(&h->link);
     csn_conn_close(&h->conn);
     h->keeper.fd = -1; /* was the connection's */
-    csn_child_reap(h->keeper.pid, 2000);
+    csn_orphan_add(h->local, h->keeper.pid, true);
     free(h);
 }
 
@@ -156,6 +158,8 @@ static int start(csn_local *local, const csn_plan *plan, const int *fds, size_t 
         return csn_fail(err, CSN_E_NO_MEMORY, "start a helper");
     csn_conn_init(&h->conn, local->base.loop, &local->frame_buffer);
     h->conn.on_lost = on_lost;
+    h->local = local;
+    h->leaving.pidfd = -1;
     h->done = done;
     h->user = user;
     r = csn_keeper_take(local, &h->keeper, err);
@@ -165,7 +169,7 @@ static int start(csn_local *local, const csn_plan *plan, const int *fds, size_t 
     }
     r = csn_conn_open(&h->conn, h->keeper.fd);
     if (r < 0)
-        csn_keeper_end(&h->keeper);
+        csn_keeper_end(local, &h->keeper);
     else
         r = csn_plan_ask(&h->conn, plan, fds, n_fds, &h->req, on_answer);
     if (r < 0) {
@@ -179,21 +183,35 @@ static int start(csn_local *local, const csn_plan *plan, const int *fds, size_t 
     return CSN_OK;
 }
 
-void csn_helper_cancel(csn_helper *helper)
+static void on_cancelled(bool is_alive, void *user)
 {
     csn_error err = { 0 };
-    int r = csn_fail(&err, CSN_E_CANCELLED, "cancelled");
 
+    (void) is_alive; /* it isn't spared */
+    finish(user, csn_fail(&err, CSN_E_CANCELLED, "cancelled"), &err);
+}
+
+void csn_helper_cancel(csn_helper *helper)
+{
     csn_list_remove(&helper->req.link);
-    finish(helper, r, &err);
+    csn_conn_close(&helper->conn);
+    helper->leaving.pid = helper->keeper.pid;
+    helper->keeper.pid = 0;
+    csn_leaving_begin(&helper->leaving, helper->local->base.loop, on_cancelled, helper);
 }
 
 void csn_helper_cancel_all(csn_local *local)
 {
     csn_list *node;
 
-    while ((node = csn_list_pop(&local->helpers)))
-        csn_helper_cancel(csn_list_entry(node, csn_helper, link));
+    while ((node = csn_list_first(&local->helpers))) {
+        csn_helper *h = csn_list_entry(node, csn_helper, link);
+
+        if (h->leaving.done)
+            csn_leaving_now(&h->leaving);
+        else
+            csn_helper_cancel(h);
+    }
 }
 
 int csn_helper_copy(csn_local *local, const csn_wish *wish, const char *layer, int source_fd,

@@ -129,7 +129,7 @@ int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err)
             *ret_keeper = *spare;
             return CSN_OK;
         }
-        csn_keeper_end(spare);
+        csn_keeper_end(local, spare);
     }
     int r = start_keeper(local, ret_keeper);
     return r < 0 ? csn_fail_sys(err, r, "start '%s/caisson-keeper'", local->libexec) : CSN_OK;
@@ -199,9 +199,9 @@ void csn_child_reap(pid_t pid, int kill_after_ms)
         ;
 }
 
-void csn_keeper_end(csn_keeper *keeper)
+void csn_keeper_end(csn_local *local, csn_keeper *keeper)
 {
     csn_close(&keeper->fd);
-    csn_child_reap(keeper->pid, 2000);
+    csn_orphan_add(local, keeper->pid, true);
     keeper->pid = 0;
 }

@@ -1,7 +1,6 @@
 /* From a wish to a running sandbox, and from a stopped one to a running one. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,7 @@ typedef struct launch {
     csn_box_done_fn *done_box; /* of a create */
     void *user;
     csn_op *op; /* of a start */
+    csn_error err; /* of one that failed, until its keeper is gone */
 } launch;
 
 static void let_go_of_dir(csn_local_box *box)
@@ -65,22 +65,37 @@ static void finish_launch(launch *l, int result, const csn_error *err)
     csn_box_unref(&box->base);
 }
 
-static void fail_launch(launch *l, const csn_error *err)
+/* What was made is taken back when nobody works on it any more. */
+static void end_failed(bool is_alive, void *user)
 {
+    launch *l = user;
     csn_local_box *box = l->box;
+    csn_error err = l->err;
 
-    csn_conn_close(&box->conn);
-    csn_child_reap(box->child, 5000);
+    (void) is_alive; /* it isn't spared */
     box->child = 0;
     if (l->is_new)
         undo_create(box);
     else
         box->base.state = CSN_STATE_STOPPED;
     if (box->is_early) {
-        box->failure = *err;
+        box->failure = err;
         csn_conn_fail_all(&box->conn);
     }
-    finish_launch(l, err->code, err);
+    finish_launch(l, err.code, &err);
+}
+
+static void fail_launch(launch *l, const csn_error *err)
+{
+    csn_local_box *box = l->box;
+
+    l->err = *err;
+    csn_timer_cancel(&l->timer);
+    csn_conn_close(&box->conn);
+    csn_local_box_lose_now(box); /* late as well as lost */
+    box->leaving.pid = box->child;
+    box->leaving.is_spared = false;
+    csn_leaving_begin(&box->leaving, csn_local_of(&box->base)->base.loop, end_failed, l);
 }
 
 static bool on_ready(csn_request *req, csn_msg *msg)
@@ -137,20 +152,20 @@ static int hand_over(launch *l, csn_error *err)
         return r;
     r = csn_conn_open(&box->conn, keeper.fd);
     if (r < 0) {
-        csn_keeper_end(&keeper);
+        csn_keeper_end(local, &keeper);
         return csn_fail_sys(err, r, "talk to the keeper");
     }
     box->child = keeper.pid;
     csn_plan_of(local, &box->base.wish, CSN_PLAN_RUN, &plan);
     if (local->standby.is_hasty)
         plan.flags &= ~(uint32_t) CSN_PLAN_PATIENT;
-    r = csn_plan_ask(&box->conn, &plan, NULL, 0, &l->req, on_ready);
-    if (r == 0 && (r = csn_timer_set(local->base.loop, &l->timer,
-                                     csn_deadline_in_ms(READY_WAIT_MS), on_late, l)) < 0)
-        csn_list_remove(&l->req.link);
-    if (r < 0) {
+    r = csn_timer_set(local->base.loop, &l->timer, csn_deadline_in_ms(READY_WAIT_MS), on_late, l);
+    if (r == 0)
+        r = csn_plan_ask(&box->conn, &plan, NULL, 0, &l->req, on_ready);
+    if (r < 0) { /* it has no plan: it exits */
+        csn_timer_cancel(&l->timer);
         csn_conn_close(&box->conn);
-        csn_child_reap(box->child, 2000);
+        csn_orphan_add(local, box->child, true);
         box->child = 0;
         return csn_fail_sys(err, r, "send the plan to the keeper");
     }
@@ -423,74 +438,4 @@ int csn_local_start(csn_box *base, csn_op *op, csn_error *err)
     op->give_up = give_up_start;
     op->request = box;
     return CSN_OK;
-}
-
-/* A keeper that has removed its box has nothing left to do but to exit, and nobody waits for that. One that is no child of
- * ours is watched through a pidfd taken when its end was asked for. */
-static void await_keeper(csn_local_box *box)
-{
-    csn_local *local = csn_local_of(&box->base);
-
-    if (!box->is_busy && box->dir_fd >= 0 && csn_box_is_removed(box->dir_fd)) {
-        csn_orphan_add(local, box->child, true);
-    } else {
-        if (box->base.wish.is_detached && !box->is_busy && !box->is_deleting) {
-            if (!csn_child_wait(box->child, 5000)) /* it hung up on us and lives: that is its right */
-                csn_orphan_add(local, box->child, false);
-        } else {
-            csn_child_reap(box->child, 5000);
-        }
-        if (box->pidfd >= 0)
-            (void) csn_wait_fd(box->pidfd, POLLIN, csn_deadline_in_ms(5000)); /* the lock tells, too */
-    }
-    box->child = 0;
-    csn_close(&box->pidfd);
-}
-
-/* Ephemeral boxes and those whose deletion was asked for: what the keeper did not remove itself. */
-static csn_state clean_up(csn_local_box *box)
-{
-    csn_local *local = csn_local_of(&box->base);
-    bool is_gone = csn_box_is_removed(box->dir_fd);
-
-    if (!is_gone && (box->base.wish.is_ephemeral || box->is_deleting)) {
-        int r = csn_box_lock(box->dir_fd, true);
-        if (r == 0 && !csn_box_has_keeper(box->dir_fd))
-            is_gone = csn_box_remove(local, &box->base.wish, box->dir_fd, NULL) >= 0;
-        if (r == 0)
-            csn_box_unlock(box->dir_fd);
-        if (r == -ENOENT) /* while we waited for the lock, another engine's sweep removed it */
-            is_gone = true;
-    }
-    return is_gone ? CSN_STATE_DELETED : CSN_STATE_STOPPED;
-}
-
-void csn_local_box_lost(csn_local_box *box)
-{
-    bool had_lease = box->has_lease;
-
-    csn_box_ref(&box->base);
-    csn_conn_close(&box->conn);
-    await_keeper(box);
-    if (box->dir_fd < 0) /* borrowed: what became of it is its lender's to say */
-        box->base.state = CSN_STATE_STOPPED;
-    else if (!box->is_busy) /* a launch cleans up itself */
-        box->base.state = clean_up(box);
-    box->has_lease = false;
-    csn_local_exec_lost(box);
-    csn_conn_fail_all(&box->conn);
-    if (had_lease)
-        csn_box_unref(&box->base);
-    csn_box_unref(&box->base);
-}
-
-void csn_local_box_leave(csn_local_box *box)
-{
-    csn_box_ref(&box->base);
-    csn_conn_close(&box->conn);
-    csn_orphan_add(csn_local_of(&box->base), box->child, false);
-    box->child = 0;
-    csn_local_exec_lost(box);
-    csn_conn_fail_all(&box->conn);
-    csn_box_unref(&box->base);
 }

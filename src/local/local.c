@@ -165,9 +165,11 @@ static void await_end(csn_local_box *box, int64_t deadline)
 static void close_box(csn_local_box *box)
 {
     csn_box_ref(&box->base);
-    if (box->is_busy || box->has_lease)
+    csn_local_box_lose_now(box);
+    if (box->is_busy || box->has_lease) {
         csn_local_box_lost(box);
-    else if (csn_conn_is_open(&box->conn))
+        csn_local_box_lose_now(box);
+    } else if (csn_conn_is_open(&box->conn))
         csn_local_box_leave(box); /* whoever waits for an answer is told */
     box->base.backend = NULL;
     csn_list_remove(&box->link);

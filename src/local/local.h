@@ -85,6 +85,22 @@ typedef struct csn_local {
     char *frame_buffer; /* CSN_FRAME_MAX bytes; NULL while a frame is being handled */
 } csn_local;
 
+enum { CSN_LEAVING_WAIT_MS = 5000 };
+
+typedef void csn_leaving_fn(bool is_alive, void *user);
+
+/* A process that is about to exit. Zero, but for pidfd, is none. */
+typedef struct csn_leaving {
+    pid_t pid;            /* our child, to be reaped; 0: none */
+    int pidfd;            /* set for one that isn't our child; taken; -1: none */
+    bool is_spared;       /* not killed when it is late: `done` is told that it lives */
+    csn_leaving_fn *done; /* NULL: nobody waits */
+    void *user;
+    int64_t deadline_ns;
+    csn_source *src;
+    csn_timer timer;
+} csn_leaving;
+
 typedef struct csn_local_box {
     csn_box base;
     csn_list link;
@@ -98,7 +114,10 @@ typedef struct csn_local_box {
     int64_t waited_us; /* it stood ready that long before it was somebody's */
     int64_t given_ns;
     pid_t child;       /* to reap; 0: none */
-    int pidfd;         /* of a keeper that isn't our child, while we wait for its end; -1: none */
+    csn_leaving
+        leaving; /* its keeper; pidfd: of one that isn't our child, once its end was asked for */
+    csn_timer lock_timer; /* lost, and somebody holds the directory's lock */
+    int64_t lock_deadline_ns;
     csn_conn conn;
     csn_list execs; /* csn_local_exec.link */
 } csn_local_box;
@@ -176,7 +195,7 @@ void csn_keeper_stock(csn_local *local); /* spares up to the wished number */
 void csn_keeper_stock_later(csn_local *local); /* a sandbox was made: soon */
 void csn_keeper_stock_now(csn_local *local);   /* one ends: in the next turn of the loop */
 void csn_keeper_start_first(csn_local *local); /* one, now; if it fails, the create will say why */
-void csn_keeper_end(csn_keeper *keeper); /* closes, waits, kills if need be */
+void csn_keeper_end(csn_local *local, csn_keeper *keeper); /* closes; it is an orphan that exits */
 bool csn_child_wait(pid_t pid, int wait_ms); /* true: it is gone */
 void csn_child_reap(pid_t pid, int kill_after_ms);
 
@@ -184,6 +203,18 @@ void csn_child_reap(pid_t pid, int kill_after_ms);
 void csn_orphan_add(csn_local *local, pid_t pid, bool is_exiting);
 void csn_orphans_reap(csn_local *local);
 void csn_orphans_leave(csn_local *local); /* waits for those that are exiting */
+
+/* leaving.c. `done` runs once, also inside of these. */
+void csn_leaving_begin(csn_leaving *leaving, csn_loop *loop, csn_leaving_fn *done, void *user);
+void csn_leaving_now(csn_leaving *leaving); /* waits here, if one is under way */
+
+/* lost.c */
+/* The box's keeper is gone or hung up on: reaps it, finds the new state, ends requests and commands, in turns of the loop. */
+void csn_local_box_lost(csn_local_box *box);
+void csn_local_box_lose_now(
+    csn_local_box *box); /* waits until that is over; nothing if none is under way */
+/* Only the connection ends; the keeper goes on. */
+void csn_local_box_leave(csn_local_box *box);
 
 /* box.c */
 csn_local_box *csn_local_box_new(csn_local *local, csn_error *err);
@@ -217,10 +248,6 @@ csn_local_box *csn_local_launch_box(csn_local *local, csn_wish *wish, csn_box_do
                                     void *user, csn_error *err);
 int csn_local_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err);
 int csn_local_start(csn_box *box, csn_op *op, csn_error *err);
-/* The box's keeper is gone: reap it, find the new state, end requests and commands. */
-void csn_local_box_lost(csn_local_box *box);
-/* Only the connection ends; the keeper goes on. */
-void csn_local_box_leave(csn_local_box *box);
 
 /* end.c */
 int csn_local_stop(csn_box *box, int grace_ms, csn_op *op, csn_error *err);

@@ -1,6 +1,7 @@
 /* Keepers of ours that no box speaks for any more: those of detached sandboxes, which go on, and those that have said
  * everything and are just exiting. The kernel wants their end to be taken note of. For the latter that is a matter of a
- * moment: a timer looks until they are gone. The others are looked at when somebody comes by. */
+ * moment: a timer looks until they are gone, and kills who takes too long. The others are looked at when somebody comes by. */
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/types.h>
 
@@ -14,6 +15,7 @@ typedef struct orphan {
     csn_list link; /* in csn_local.orphans */
     pid_t pid;
     bool is_exiting;
+    int64_t late_ns; /* then one that is exiting is killed */
 } orphan;
 
 static void forget(orphan *o)
@@ -38,10 +40,13 @@ static bool reap(csn_local *local)
 
     csn_list_foreach (node, &local->orphans) {
         orphan *o = csn_list_entry(node, orphan, link);
-        if (csn_child_wait(o->pid, 0))
+        if (csn_child_wait(o->pid, 0)) {
             forget(o);
-        else
-            is_any |= o->is_exiting;
+            continue;
+        }
+        is_any |= o->is_exiting;
+        if (o->is_exiting && csn_deadline_passed(o->late_ns))
+            (void) kill(o->pid, SIGKILL); /* our unreaped child, so the number is still its own */
     }
     return is_any;
 }
@@ -65,7 +70,9 @@ void csn_orphan_add(csn_local *local, pid_t pid, bool is_exiting)
     o = csn_calloc(1, sizeof(*o));
     if (!o)
         return; /* stays a zombie until the host program ends */
-    *o = (orphan){ .pid = pid, .is_exiting = is_exiting };
+    *o = (orphan){ .pid = pid,
+                   .is_exiting = is_exiting,
+                   .late_ns = csn_deadline_in_ms(EXIT_WAIT_MS) };
     csn_list_append(&local->orphans, &o->link);
     if (is_exiting)
         look_in_ms(local, FIRST_LOOK_MS);

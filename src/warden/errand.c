@@ -54,7 +54,7 @@ static void on_end(csn_source *src, uint32_t events, void *user)
 
     (void) src;
     (void) events;
-    while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(e->pid, NULL, WNOHANG) < 0 && errno == EINTR)
         ;
     if (csn_read_all(e->pipe_fd, &told, sizeof(told)) == sizeof(told) && err->code <= CSN_OK) {
         r = err->code;

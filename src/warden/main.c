@@ -149,7 +149,7 @@ static void on_front_end(csn_source *src, uint32_t events, void *user)
 
     (void) src;
     (void) events;
-    while (waitpid(wd->front_pid, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(wd->front_pid, &status, WNOHANG) < 0 && errno == EINTR)
         ;
     wd->is_front_gone = true;
     wd->status = wd->is_stopping && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;

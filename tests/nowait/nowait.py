@@ -31,15 +31,14 @@ ALWAYS, SOMETIMES = True, False  # SOMETIMES: only when timing, or another user'
 ENGINE = {
     ("flock", "image/image.c:hold"): (ALWAYS, "shared; held alone while a sweep takes layers away"),
     ("flock", "image/hostbase.c:csn_hostbase_prepare"): (SOMETIMES, "one makes the host's base layer, others wait for it"),
+    ("flock", "local/claim.c:replace_stale_name"): (SOMETIMES, "a name whose box is gone is replaced by one at a time"),
+    ("flock", "local/run.c:csn_run_prepare"): (SOMETIMES, "run/ is made again by one at a time"),
     ("fsync", "local/record.c:csn_record_write"): (ALWAYS, "a record that must outlive a crash, before its verb is done"),
     ("fsync", "image/volume.c:csn_volumes_create"): (ALWAYS, "disk work of the local backend is done in the loop"),
     ("fsync", "image/image.c:csn_image_put"): (ALWAYS, "likewise"),
     ("poll", "local/box.c:ask_hello"): (ALWAYS, "a sandbox is looked at by asking its keeper and waiting for the answer"),
-    ("poll", "local/launch.c:await_keeper"): (SOMETIMES, "a keeper's end is awaited where it was noticed"),
-    ("poll", "local/launch.c:fail_launch"): (SOMETIMES, "likewise"),
-    ("poll", "local/helper.c:free_helper"): (SOMETIMES, "likewise, of one that copied or removed"),
-    ("poll", "local/keeper.c:csn_keeper_end"): (SOMETIMES, "likewise, of a spare"),
-    ("waitpid", "local/keeper.c:csn_child_reap"): (SOMETIMES, "after a SIGKILL"),
+    ("poll", "local/leaving.c:csn_leaving_now"): (SOMETIMES, "another verb on a box whose keeper is just exiting"),
+    ("waitpid", "local/leaving.c:csn_leaving_now"): (SOMETIMES, "likewise, after a SIGKILL"),
     ("poll", "local/foreign.c:csn_box_kill_keeper"): (SOMETIMES, "a keeper without a door is killed and awaited"),
     ("poll", "local/sweep.c:csn_box_lock"): (SOMETIMES, "polls a lock that others hold for a moment"),
     ("poll", "local/execlog.c:ask_state"): (SOMETIMES, "whether a background command has ended is asked and waited for"),
@@ -52,8 +51,6 @@ ALLOWED = {
     "server": {key: (SOMETIMES, why) for key, (_, why) in ENGINE.items()} | {
         ("fdatasync", "store/db.c:csn_db_step"): (ALWAYS, "SQLite syncs its log when a transaction ends, before the answer"),
         ("fdatasync", "server/audit.c:csn_audit_sync"): (SOMETIMES, "the audit log, when it is turned over or by a timer"),
-        ("waitpid", "warden/errand.c:on_end"): (SOMETIMES, "of a child whose end was seen: returns at once"),
-        ("waitpid", "warden/main.c:on_front_end"): (SOMETIMES, "likewise"),
     },
 }
 
