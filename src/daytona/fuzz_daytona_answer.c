@@ -149,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'c':
         fuzz_command(text, size - 1);
         break;
-    case 'm':
+    case 'k':
         fuzz_marks(text, size - 1);
         break;
     case 'o':

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/str.h"
+#include "kern/lines.h"
 #include "story.h"
 
 TEST(a_command_runs_as_daytona_at_home_and_leaves_a_receipt)
@@ -405,11 +407,9 @@ TEST(a_command_can_be_given_descriptors_of_the_callers_own)
 TEST(a_sandbox_can_open_a_quarter_of_the_machines_files_at_most)
 {
     csn_sandbox *box = an_ephemeral(.pids = 400);
-    FILE *f = fopen("/proc/sys/fs/file-max", "re");
-    long long all = 0, each = 0;
+    uint64_t all = 0, each = 0;
 
-    CHECK(f && fscanf(f, "%lld", &all) == 1);
-    CHECK(fclose(f) == 0);
-    CHECK(sscanf(sh(box, "ulimit -Hn")->out, "%lld", &each) == 1);
+    CHECK_INT(csn_small_read_u64(AT_FDCWD, "/proc/sys/fs/file-max", &all), 0);
+    CHECK_INT(csn_parse_u64(csn_str_trim(csn_str_of(sh(box, "ulimit -Hn")->out)), &each), 0);
     CHECK(each >= 256 && (each == 256 || each <= all / 4 / 400));
 }
