@@ -252,8 +252,11 @@ int csn_local_box_refresh(csn_box *base, csn_error *err)
         csn_conn_poll(&box->conn);
     csn_local_box_lose_now(box);
     r = base->state == CSN_STATE_DELETED ? CSN_OK : reread(box, err);
-    if (r == CSN_E_NOT_FOUND) { /* its record goes first, its directory last */
-        base->state = csn_box_is_removed(box->dir_fd) ? CSN_STATE_DELETED : CSN_STATE_DELETING;
+    /* Its record goes first, then its directory, its name and its ids; then the keeper hangs up. */
+    if (r == CSN_E_NOT_FOUND) {
+        base->state = csn_box_is_removed(box->dir_fd) && !csn_conn_is_open(&box->conn)
+                          ? CSN_STATE_DELETED
+                          : CSN_STATE_DELETING;
         r = CSN_OK;
     } else if (r >= 0 && base->state != CSN_STATE_DELETED && !csn_conn_is_open(&box->conn) &&
                csn_local_box_connect(box) < 0) {

@@ -254,9 +254,6 @@ static int set_up(csn_wd *wd, csn_warden_options *o, csn_error *err)
     wd->strict = (uint32_t) o->strict;
     if (r == CSN_OK)
         r = csn_front_user_find(o, &user, err);
-    if (r == CSN_OK && user.is_other && !o->user && csn_streq(user.name, "nobody"))
-        csn_log(CSN_LOG_WARN, "the front runs as nobody, whom other services may share", "remedy",
-                "useradd --system caisson, and give it the state directory's front/", NULL);
     if (r == CSN_OK)
         r = csn_listen_open(o->listen, &wd->listen_fd, err);
     if (r == CSN_OK)
@@ -271,6 +268,9 @@ static int set_up(csn_wd *wd, csn_warden_options *o, csn_error *err)
         r = csn_front_start(wd, o, &user, front_fd, err);
     if (r == CSN_OK && (r = csn_loop_new(&wd->loop)) < 0)
         r = csn_fail_sys(err, r, "make a loop");
+    if (r == CSN_OK && user.is_other && !o->user && csn_streq(user.name, "nobody"))
+        csn_log(CSN_LOG_WARN, "the front runs as nobody, whom other services may share", "remedy",
+                "useradd --system caisson, and give it the state directory's front/", NULL);
     if (r == CSN_OK) { /* the front's */
         csn_close(&wd->listen_fd);
         csn_close(&wd->front_lock_fd);
