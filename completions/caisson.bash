@@ -575,13 +575,14 @@ _caisson() {
         esac
         ;;
     serve)
-        opts='--help --listen --state --api-key --key-file --public-url --trust-proxy --user --optional --debug --network --snapshot --strict --warm --spare --max-sandboxes --max-cpu --max-memory --max-disk --max-snapshots --max-snapshot-disk --max-volumes --max-volume-disk --max-requests --max-connections --max-connections-per-address'
+        opts='--help --listen --state --api-key --key-file --public-url --preview-token-life --preview-token-is-key --trust-proxy --user --optional --debug --network --snapshot --strict --warm --spare --max-sandboxes --max-cpu --max-memory --max-disk --max-snapshots --max-snapshot-disk --max-volumes --max-volume-disk --max-requests --max-connections --max-connections-per-address'
         case $prev in
         -l | --listen) kind='@none' ;;
         --state) kind='@dir' ;;
         --api-key) kind='@none' ;;
         --key-file) kind='@file' ;;
         --public-url) kind='@none' ;;
+        --preview-token-life) kind='@none' ;;
         --user) kind='@none' ;;
         --optional) kind='@none' ;;
         --network) kind='none outbound' ;;

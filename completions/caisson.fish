@@ -471,6 +471,8 @@ complete -c caisson -n '__fish_seen_subcommand_from serve' -l state -r -F -d 'th
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l api-key -r -d 'a key that is to work; better in $CAISSON_API_KEY or a file'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l key-file -r -F -d 'that key, in the first line of a file'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l public-url -r -d 'how clients reach the server, when not as they say in Host'
+complete -c caisson -n '__fish_seen_subcommand_from serve' -l preview-token-life -r -d 'how long a preview\'s token works after it was last asked for [24h]'
+complete -c caisson -n '__fish_seen_subcommand_from serve' -l preview-token-is-key -d 'a preview token opens every port of its sandbox, and its toolbox'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l trust-proxy -d 'believe X-Forwarded-For, -Host and -Proto: a proxy in front sets them'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l user -r -d 'as root: whom the part that reads requests runs as [caisson, else nobody]'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l optional -r -d 'start even if these walls can\'t be put up here: of the server and of sandboxes'

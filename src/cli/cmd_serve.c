@@ -14,13 +14,14 @@
 #include "serveopt.h"
 
 #define DEFAULT_LISTEN "127.0.0.1:3986"
+#define PREVIEW_LIFE_MAX (INT64_C(1) << 40) /* ms: 34 years */
 
 struct values {
     const char *listen, *state, *api_key, *key_file, *public_url, *user, *network, *snapshot;
     int64_t n_warm, n_spare, max_sandboxes, max_cpu, max_memory, max_disk, max_connections;
     int64_t max_requests, max_snapshots, max_snapshot_disk, max_volumes, max_volume_disk;
-    int64_t max_per_address;
-    int trust_proxy, debug;
+    int64_t max_per_address, preview_life;
+    int trust_proxy, debug, is_token_key;
     cli_list optional, strict;
 };
 
@@ -38,6 +39,10 @@ static const cli_opt serve_options[] = {
       "@file", NULL },
     { 0, "public-url", CLI_TEXT, AT(public_url), "URL",
       "how clients reach the server, when not as they say in Host", NULL, NULL },
+    { 0, "preview-token-life", CLI_DURATION, AT(preview_life), "TIME",
+      "how long a preview's token works after it was last asked for [24h]", NULL, NULL },
+    { 0, "preview-token-is-key", CLI_FLAG, AT(is_token_key), NULL,
+      "a preview token opens every port of its sandbox, and its toolbox", NULL, NULL },
     { 0, "trust-proxy", CLI_FLAG, AT(trust_proxy), NULL,
       "believe X-Forwarded-For, -Host and -Proto: a proxy in front sets them", NULL, NULL },
     { 0, "user", CLI_TEXT, AT(user), "NAME",
@@ -160,6 +165,12 @@ static void add_front_options(cli_warden *w, const struct values *v, uint32_t wa
         cli_warden_add(w, "--snapshot=%s", v->snapshot);
     if (v->trust_proxy)
         cli_warden_add(w, "--trust-proxy");
+    if (v->preview_life)
+        cli_warden_add(
+            w, "--preview-token-life=%lld",
+            (long long) (v->preview_life == CSN_UNLIMITED ? PREVIEW_LIFE_MAX : v->preview_life));
+    if (v->is_token_key)
+        cli_warden_add(w, "--preview-token-is-key");
     if (v->debug)
         cli_warden_add(w, "--debug");
     if (v->n_warm != CSN_UNLIMITED) /* how the options spell a 0 that was asked for */
@@ -186,6 +197,8 @@ static int check(const cli_command *cmd, const struct values *v)
                           v->public_url[len - 1] == '/'))
         return cli_usage(
             cmd, "--public-url wants http://HOST or https://HOST, without a slash at the end");
+    if (v->preview_life > PREVIEW_LIFE_MAX)
+        return cli_usage(cmd, "--preview-token-life takes up to 34 years; or unlimited");
     if (v->n_spare > 16)
         return cli_usage(cmd, "--spare takes up to 16");
     if (v->n_warm > 256)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks: a key, or on toolbox routes the sandbox's preview token. One 401 for every way of not knowing.
+/* Who asks: a key, or a preview token: for its port, or for the toolbox's WebSockets. One 401 for every way of not knowing.
  *
  * Theory of operation. A key is looked up by its hash in the store, at every request: one that was revoked, also by another
  * process, is refused from then on. A good one is good wherever it comes from: a guesser behind the same address (or proxy)
@@ -20,12 +20,13 @@
 #include "server/cell.h"
 #include "server/key.h"
 #include "server/metrics.h"
+#include "server/passes.h"
 #include "server/rate.h"
 #include "server/route.h"
-#include "server/signed.h"
 #include "server/tries.h"
 #include "server/uses.h"
 #include "server/who.h"
+#include "server/ws.h"
 
 /* What a request needs until it is over. */
 typedef struct visit {
@@ -213,41 +214,83 @@ static const char *preview_token_of(const csn_req *req)
     return token && *token ? token : csn_req_query(req, "DAYTONA_SANDBOX_AUTH_KEY");
 }
 
-/* The token's sandbox, if it is the one the path names. */
-static csn_cell *cell_of_token(csn_req *req, const char *token)
+/* Ports whose tokens SDKs use for the toolbox's sockets. */
+static bool is_toolbox_port(unsigned port)
 {
-    csn_cell *cell = csn_table_get(&csn_req_server(req)->boxes->by_token, token);
+    return port == 2280 || port == 1;
+}
+
+/* Does a token of this port open what is asked for? */
+static bool opens(const csn_req *req, unsigned port)
+{
+    uint64_t asked;
+
+    if (csn_req_server(req)->config.is_preview_token_key)
+        return true;
+    if (csn_req_route(req)->flags & CSN_ROUTE_PREVIEW)
+        return !is_toolbox_port(port) &&
+               csn_parse_u64(csn_str_of(csn_req_param(req, 1)), &asked) == 0 && asked == port;
+    return is_toolbox_port(port) && (csn_req_route(req)->flags & CSN_ROUTE_WS) &&
+           csn_req_wants_ws(req);
+}
+
+/* A good token of the sandbox that the path names, or of any where none is named. */
+typedef struct token_found {
+    csn_cell *cell;
+    unsigned port;
+    int64_t left_ms;
+} token_found;
+
+static bool find_token(const csn_req *req, const char *token, token_found *ret)
+{
     const char *name = csn_req_box_name(req);
+    const char *id = token && *token ? csn_pass_find(token, &ret->port, &ret->left_ms) : NULL;
 
-    if (!cell || strlen(token) != strlen(cell->row.token) ||
-        CRYPTO_memcmp(token, cell->row.token, strlen(token)) != 0)
-        return NULL;
-    return !name || csn_streq(name, cell->row.id) || csn_streq(name, cell->name) ? cell : NULL;
+    ret->cell = id ? csn_table_get(&csn_req_server(req)->boxes->by_id, id) : NULL;
+    return ret->cell && (!name || csn_streq(name, id) || csn_streq(name, ret->cell->name));
 }
 
-/* Tries are counted as those of keys are. */
-static int find_token(csn_req *req, const char *token, csn_cell **ret)
+static void refuse_port(csn_req *req, unsigned port)
 {
-    *ret = token && *token ? cell_of_token(req, token) : NULL;
-    return *ret ? CSN_OK : deny(csn_req_peer(req));
+    csn_metrics_count(CSN_COUNT_AUTH_FAILED);
+    if (is_toolbox_port(port))
+        csn_req_error(req, 403, NULL,
+                      "This preview token opens the toolbox's WebSockets only; use an API key");
+    else
+        csn_req_error(req, 403, NULL, "This preview token opens port %u only; use an API key",
+                      port);
 }
 
+static void let_in(csn_req *req, visit *v, const csn_cell *cell)
+{
+    csn_req_keep(req, on_left, v);
+    csn_boxes_open_by_id(csn_req_server(req)->boxes, cell->row.id, on_opened, v);
+}
+
+/* Tries are counted as those of keys are; to come with nothing is none. */
 static void check_token(csn_req *req, visit *v)
 {
-    csn_cell *cell = NULL;
+    const char *token = preview_token_of(req);
+    token_found found = { 0 };
     csn_caller owner = { 0 };
-    int r = find_token(req, preview_token_of(req), &cell);
+    const bool is_good = find_token(req, token, &found);
 
-    if (r == CSN_OK)
-        memcpy(owner.org_id, cell->row.org_id, sizeof(owner.org_id));
-    if (r < 0 || is_too_much(req, &owner)) {
+    if (!is_good) {
         free(v);
-        if (r < 0)
-            refuse(req, r);
+        refuse(req, token && *token ? deny(csn_req_peer(req)) : CSN_E_DENIED);
         return;
     }
-    csn_req_keep(req, on_left, v);
-    csn_boxes_open_by_token(csn_req_server(req)->boxes, cell->row.token, on_opened, v);
+    memcpy(owner.org_id, found.cell->row.org_id, sizeof(owner.org_id));
+    if (!opens(req, found.port)) {
+        free(v);
+        refuse_port(req, found.port);
+        return;
+    }
+    if (is_too_much(req, &owner)) {
+        free(v);
+        return;
+    }
+    let_in(req, v, found.cell);
 }
 
 static void check_box(csn_req *req, visit *v)
@@ -299,14 +342,12 @@ static void check_preview(csn_req *req, visit *v)
 {
     csn_cell *cell = open_cell(req);
 
-    if (cell) {
-        csn_req_keep(req, on_left, v);
-        csn_boxes_open_by_token(csn_req_server(req)->boxes, cell->row.token, on_opened, v);
-    } else if (preview_token_of(req)) {
+    if (cell)
+        let_in(req, v, cell);
+    else if (preview_token_of(req))
         check_token(req, v);
-    } else {
+    else
         check_box(req, v);
-    }
 }
 
 static void check_key(csn_req *req, visit *v)

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "server/cell.h"
+#include "server/passes.h"
 
 /* ---- lines ---- */
 
@@ -221,10 +222,9 @@ void csn_boxes_open(csn_boxes *boxes, const char *org_id, const char *id_or_name
     open_cell(csn_boxes_find(boxes, org_id, id_or_name), done, user);
 }
 
-void csn_boxes_open_by_token(csn_boxes *boxes, const char *token, csn_boxes_open_fn *done,
-                             void *user)
+void csn_boxes_open_by_id(csn_boxes *boxes, const char *id, csn_boxes_open_fn *done, void *user)
 {
-    open_cell(csn_table_get(&boxes->by_token, token), done, user);
+    open_cell(csn_table_get(&boxes->by_id, id), done, user);
 }
 
 /* ---- facts ---- */
@@ -398,6 +398,8 @@ int csn_boxes_new(csn_server *server, csn_boxes **ret, csn_error *err)
     csn_list_init(&b->warm);
     b->n_warm_wanted = server->config.n_warm;
     int r = csn_store_sandbox_each(server->store, load_row, b, err);
+    if (r == CSN_OK)
+        r = csn_passes_load(b, err);
     if (r < 0) {
         (void) csn_boxes_free(b);
         return r;
@@ -423,6 +425,7 @@ csn_boxes *csn_boxes_free(csn_boxes *b)
     csn_timer_cancel(&b->warm_timer);
     csn_timer_cancel(&b->cool_timer);
     csn_timer_cancel(&b->lull.timer);
+    csn_passes_done();
     csn_warm_done(b);
     csn_weigh_done(b);
     while ((node = csn_list_pop(&b->cells)) != NULL)
@@ -431,7 +434,6 @@ csn_boxes *csn_boxes_free(csn_boxes *b)
         csn_cell_free(csn_list_entry(node, csn_cell, link));
     csn_table_done(&b->by_id);
     csn_table_done(&b->by_name);
-    csn_table_done(&b->by_token);
     free(b->images);
     free(b);
     return NULL;

@@ -14,9 +14,8 @@ typedef void csn_boxes_open_fn(csn_sandbox *sandbox, const char *id, int result,
                                const csn_error *err, void *user);
 void csn_boxes_open(csn_boxes *boxes, const char *org_id, const char *id_or_name,
                     csn_boxes_open_fn *done, void *user);
-/* As above with the sandbox's preview token instead of an organisation. */
-void csn_boxes_open_by_token(csn_boxes *boxes, const char *token, csn_boxes_open_fn *done,
-                             void *user);
+/* As above, of any organisation: who asks has a preview token, or the sandbox is public. */
+void csn_boxes_open_by_id(csn_boxes *boxes, const char *id, csn_boxes_open_fn *done, void *user);
 
 /* Keeps the current connection of a sandbox alive, also when the sandbox stops meanwhile. NULL: not connected. */
 typedef struct csn_box_hold csn_box_hold;

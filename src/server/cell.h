@@ -84,7 +84,7 @@ enum { CSN_BOXES_LISTENERS_MAX = 8 };
 struct csn_boxes {
     csn_server *server;
     csn_list cells, dying;
-    csn_table by_id, by_name, by_token; /* by_name: "<org>/<name>" */
+    csn_table by_id, by_name; /* by_name: "<org>/<name>" */
     csn_list warm;
     uint32_t n_warm, n_warming, n_warm_wanted;
     csn_timer warm_timer, cool_timer, flush_timer;
@@ -127,8 +127,6 @@ int csn_cell_save(csn_cell *cell, csn_error *err);
 void csn_cell_shape(const csn_cell *cell, const char *toolbox_url, csn_shape_sandbox *ret);
 /* Forget what was derived from env, user, snapshot. */
 void csn_cell_forget_facts(csn_cell *cell);
-/* New preview token. */
-int csn_cell_new_token(csn_cell *cell);
 
 /* ---- lines (boxes.c) ---- */
 

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/id.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "server/cell.h"
 #include "server/events.h"
+#include "server/passes.h"
 
 static const struct {
     const char *name, *desired;
@@ -133,8 +133,6 @@ int csn_cell_enter(csn_cell *cell)
     if (r < 0)
         return r;
     r = csn_table_put(&b->by_id, cell->row.id, cell);
-    if (r == 0)
-        r = csn_table_put(&b->by_token, cell->row.token, cell);
     if (r < 0) {
         csn_cell_leave(cell);
         return r;
@@ -158,7 +156,7 @@ void csn_cell_leave(csn_cell *cell)
     if (cell->name_key)
         take_out(&b->by_name, cell->name_key, cell);
     take_out(&b->by_id, cell->row.id, cell);
-    take_out(&b->by_token, cell->row.token, cell);
+    csn_passes_end_all(cell);
 }
 
 csn_cell *csn_boxes_find(csn_boxes *boxes, const char *org_id, const char *id_or_name)
@@ -186,6 +184,8 @@ void csn_cell_set_state(csn_cell *cell, csn_cell_state state)
         cell->row.stopped_ms = cell->row.updated_ms;
     if (state == CSN_CELL_STARTED || state == CSN_CELL_STOPPED)
         cell->row.active_ms = cell->row.updated_ms;
+    if (state == CSN_CELL_STOPPED || state == CSN_CELL_ERROR)
+        csn_passes_end_ports(cell);
     cell->is_dirty = true;
     csn_cell_plan(cell);
     csn_weigh_note(cell);
@@ -200,18 +200,6 @@ int csn_cell_save(csn_cell *cell, csn_error *err)
     if (r == CSN_OK)
         cell->is_dirty = false;
     return r;
-}
-
-int csn_cell_new_token(csn_cell *cell)
-{
-    char token[33];
-    int r = csn_id_hex(token, 16);
-
-    if (r < 0)
-        return r;
-    take_out(&cell->boxes->by_token, cell->row.token, cell);
-    memcpy(cell->row.token, token, sizeof(token));
-    return csn_table_put(&cell->boxes->by_token, cell->row.token, cell);
 }
 
 void csn_cell_shape(const csn_cell *cell, const char *toolbox_url, csn_shape_sandbox *ret)

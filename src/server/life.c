@@ -302,7 +302,6 @@ static void on_started(int result, const csn_error *err, void *user)
     } else if (!cell->is_dying && result < 0) {
         csn_cell_set_state(cell, CSN_CELL_STOPPED);
     } else if (!cell->is_dying) {
-        (void) csn_cell_new_token(cell); /* an old one stays valid when no new one can be had */
         csn_cell_set_state(cell, CSN_CELL_STARTED);
         result = csn_cell_save(cell, &own);
         err = &own;

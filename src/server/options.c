@@ -22,6 +22,7 @@ static const csn_config defaults = {
     .max_volumes = 1000,
     .max_volume_bytes = 1024 * GIB,
     .max_connections = 16384,
+    .preview_life_ms = INT64_C(24) * 3600 * 1000,
 };
 
 static int bad(csn_error *err, const char *arg)
@@ -77,6 +78,7 @@ static int take_number(csn_config *c, const char *arg)
         { "--max-snapshot-disk", &c->max_snapshot_bytes, NULL, INT64_MAX },
         { "--max-volumes", &c->max_volumes, NULL, 1000000 },
         { "--max-volume-disk", &c->max_volume_bytes, NULL, INT64_MAX },
+        { "--preview-token-life", &c->preview_life_ms, NULL, INT64_C(1) << 40 },
         { "--max-connections", NULL, &c->max_connections, 1000000 },
         { "--max-connections-per-address", NULL, &c->max_connections_per_address, 1000000 },
     };
@@ -103,6 +105,8 @@ static int take(csn_serve_options *o, const char *arg, csn_error *err)
 
     if (csn_streq(arg, "--trust-proxy"))
         o->config.is_proxy_trusted = true;
+    else if (csn_streq(arg, "--preview-token-is-key"))
+        o->config.is_preview_token_key = true;
     else if (csn_streq(arg, "--debug"))
         o->is_debug = true;
     else if (csn_streq(arg, "--optional-landlock"))

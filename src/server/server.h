@@ -31,7 +31,9 @@ typedef struct csn_config {
     bool is_proxy_trusted;  /* X-Forwarded-Proto, -Host, -For are believed */
     const char *data_dir;   /* the front's own: database, audit log; for messages only */
     const char *default_snapshot;
-    const char *region;    /* "local" */
+    const char *region;        /* "local" */
+    int64_t preview_life_ms;   /* of a token of a port, since it was last asked for */
+    bool is_preview_token_key; /* one of any port opens every port and the toolbox */
     bool has_network;      /* sandboxes without networkBlockAll reach the outside */
     const char
         *walls_missing; /* of every sandbox, as --optional allows: "landlock, keeper"; NULL: none */

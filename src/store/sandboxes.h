@@ -13,7 +13,6 @@ typedef struct csn_sandbox_row {
     char *image;                 /* the engine's name */
     char *user, *target;         /* never NULL */
     char *env, *labels, *mounts; /* JSON, never NULL */
-    char token[33];              /* of previews */
     char *error_reason, *dockerfile, *allow_list, *domain_list;
     char parent_id[37]; /* "": not a fork */
     bool is_public, is_blocked;

@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/buf.h"
 #include "csn_test.h"
 #include "store/db.h"
 #include "store/keys.h"
 #include "store/orgs.h"
+#include "store/passes.h"
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
 #include "store/volumes.h"
@@ -48,7 +50,7 @@ static csn_store *store_with_orgs(void)
 
 static csn_sandbox_row a_row(const char *id, const char *name)
 {
-    csn_sandbox_row row = { .org_id = "org-a", .state = "creating", .token = "t" };
+    csn_sandbox_row row = { .org_id = "org-a", .state = "creating" };
 
     (void) snprintf(row.id, sizeof(row.id), "%s", id);
     row.name = name ? strdup(name) : NULL;
@@ -83,7 +85,7 @@ TEST(a_new_database_is_private_and_at_the_newest_version)
     csn_auto(store) csn_store *store = open_store();
     struct stat st;
 
-    CHECK_INT(csn_store_version(store), 4);
+    CHECK_INT(csn_store_version(store), 5);
     CHECK_INT(stat(path_of("db"), &st), 0);
     CHECK_INT(st.st_mode & 0777, 0600);
 }
@@ -131,6 +133,54 @@ TEST(rows_come_back_as_they_were_written)
     CHECK_INT(f.last.destroy_at_ms, 99);
     CHECK_INT(f.last.stopped_ms, 0);
     csn_sandbox_row_done(&f.last);
+    csn_sandbox_row_done(&row);
+}
+
+static void find_pass(const csn_pass_row *row, void *user)
+{
+    csn_auto(buf) csn_buf line = CSN_BUF_INIT;
+
+    csn_buf_printf(&line, "%s %u %d %lld;", row->token, row->port, row->is_signed,
+                   (long long) row->expires_ms);
+    csn_buf_puts(user, line.data);
+}
+
+static const char *passes_of(csn_store *store, csn_buf *out)
+{
+    csn_buf_clear(out);
+    CHECK_INT(csn_store_pass_each(store, find_pass, out, NULL), CSN_OK);
+    return out->data;
+}
+
+TEST(passes_end_with_their_time_their_sandbox_and_unsigned_ones_with_a_stop)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+    csn_sandbox_row row = a_row("box-1", "mine");
+    csn_pass_row p = { .token = "p", .sandbox_id = "box-1", .port = 3000, .expires_ms = 100 };
+    csn_pass_row s = {
+        .token = "s", .sandbox_id = "box-1", .port = 8, .is_signed = true, .expires_ms = 50
+    };
+
+    CHECK(csn_store_pass_insert(store, &p, NULL) < 0); /* of no sandbox */
+    CHECK_INT(csn_store_sandbox_insert(store, &row, NULL), CSN_OK);
+    CHECK_INT(csn_store_pass_insert(store, &p, NULL), CSN_OK);
+    CHECK_INT(csn_store_pass_insert(store, &s, NULL), CSN_OK);
+    CHECK_STR(passes_of(store, &out), "p 3000 0 100;s 8 1 50;");
+    CHECK_INT(csn_store_pass_renew(store, "p", 200, NULL), CSN_OK);
+    CHECK_INT(csn_store_pass_expire(store, 49, NULL), CSN_OK);
+    CHECK_STR(passes_of(store, &out), "p 3000 0 200;s 8 1 50;");
+    (void) snprintf(row.state, sizeof(row.state), "started");
+    CHECK_INT(csn_store_sandbox_update(store, &row, NULL), CSN_OK);
+    CHECK_STR(passes_of(store, &out), "p 3000 0 200;s 8 1 50;");
+    (void) snprintf(row.state, sizeof(row.state), "stopped");
+    CHECK_INT(csn_store_sandbox_update(store, &row, NULL), CSN_OK);
+    CHECK_STR(passes_of(store, &out), "s 8 1 50;");
+    CHECK_INT(csn_store_pass_insert(store, &p, NULL), CSN_OK);
+    CHECK_INT(csn_store_pass_expire(store, 50, NULL), CSN_OK);
+    CHECK_STR(passes_of(store, &out), "p 3000 0 100;");
+    CHECK_INT(csn_store_sandbox_remove(store, "box-1", NULL), CSN_OK);
+    CHECK_STR(passes_of(store, &out), "");
     csn_sandbox_row_done(&row);
 }
 

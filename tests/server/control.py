@@ -650,15 +650,14 @@ def the_preview_token_opens_its_sandbox_only():
         ok(link["sandboxId"] == one and link["url"].endswith(f"/preview/{one}/3000"), "a preview URL", link)
         guest = Client(s.server.port, None)
 
-        def execute(box, token):
-            return guest.ask("POST", f"/toolbox/{box}/process/execute", {"command": "true"},
-                             headers={"X-Daytona-Preview-Token": token}).status
+        def visit(box, token):  # nothing listens there
+            return guest.ask("GET", f"/preview/{box}/3000/", headers={"X-Daytona-Preview-Token": token}).status
 
-        equal((execute(one, link["token"]), execute(two, link["token"]), execute(one, "0" * 32)), (200, 401, 401),
+        equal((visit(one, link["token"]), visit(two, link["token"]), visit(one, "0" * 32)), (502, 401, 401),
               "its token opens it, and no other")
-        tries = [execute(two, "%032x" % i) for i in range(40)]
+        tries = [visit(two, "%032x" % i) for i in range(40)]
         equal((tries[0], tries[-1]), (401, 429), "who guesses tokens has to wait")
-        equal((execute(one, link["token"]), execute(two, unused), s.ask("GET", "/sandbox").status), (200, 200, 200),
+        equal((visit(one, link["token"]), visit(two, unused), s.ask("GET", "/sandbox").status), (502, 502, 200),
               "those with a good one don't, be it its first use")
 
 

@@ -20,11 +20,11 @@ APP = pathlib.Path(__file__).with_name("preview_app.py")
 class Scene:
     """A server, two organisations, a sandbox with the app in it."""
 
-    def __init__(self, work):
+    def __init__(self, work, *options):
         state = ("--state", str(work / "state"))
         _, first, _ = run("key", "create", "ours", *state)
         _, second, _ = run("key", "create", "theirs", "--org", "others", *state)
-        self.server = Server(work).start()
+        self.server = Server(work, *options).start()
         self.port = self.server.port
         self.key, self.other_key = first.strip(), second.strip()
         self.client = self.server.client(self.key)
@@ -36,13 +36,20 @@ class Scene:
                         {"command": "python3 app.py", "runAsync": True})
         link = self.client.ask("GET", f"/api/sandbox/{self.box}/ports/3000/preview-url").json
         self.url, self.token = link["url"], link["token"]
+        self.tokens = {3000: self.token}
         ok(until(lambda: self.get("/health")[0] == 200), "a preview answers once its port is there")
+
+    def token_of(self, port):
+        """Each port has its own."""
+        if port not in self.tokens:
+            self.tokens[port] = self.client.ask("GET", f"/api/sandbox/{self.box}/ports/{port}/preview-url").json["token"]
+        return self.tokens[port]
 
     def get(self, path, port=3000, token=True, method="GET", data=None, headers=None, timeout=60):
         """status, headers, bytes: with urllib, as fleet-rlm asks."""
         head = dict(headers or {})
         if token:
-            head["x-daytona-preview-token"] = self.token if token is True else token
+            head["x-daytona-preview-token"] = self.token_of(port) if token is True else token
         url = self.url.replace("/3000", f"/{port}") + path
         try:
             with urllib.request.urlopen(urllib.request.Request(url, data, head, method=method), timeout=timeout) as answer:
@@ -105,7 +112,7 @@ def by_host(s):
     got = ask(f"3000-{s.box}.localhost:{s.port}", "/mirror/x?y=z")
     ok(b" 200 " in got and b'"path": "/mirror/x?y=z"' in got, "by name: {port}-{id}.localhost", got[:500])
     ok(b"Set-Cookie: b=2; path=/; HttpOnly\r\n" in got, "its cookies are not its neighbours'", got[:500])
-    ok(b" 200 " in ask(f"2280-{s.box}.localhost", "/work-dir"), "port 2280 is the toolbox")
+    ok(b" 403 " in ask(f"2280-{s.box}.localhost", "/work-dir"), "port 2280 is the toolbox, and another port's token not its key")
     ok(b" 401 " in ask(f"3000-{s.box}.localhost", token=False), "not without the token")
     ok(b" 421 " in ask(f"3000-{s.box}.elsewhere.example"), "nor by a name that is not ours")
 
@@ -125,9 +132,9 @@ def who_may(s):
     equal(s.get("/health", token="0" * 32)[0], 401, "a wrong token: 401")
     equal(s.get("/health", token=None, headers=theirs)[0], 404, "another organisation's key: 404")
     equal(s.get("/work-dir", port=2280, token=None)[0], 401, "the toolbox's port asks as well")
-    equal(s.get("/work-dir", port=2280)[0], 200, "and is the toolbox")
+    equal(s.get("/work-dir", port=2280, token=None, headers=mine)[0], 200, "and is the toolbox")
     for port in ("0", "65536", "x", "-1"):
-        equal(s.get("/health", port=port)[0], 400, f"port {port}: 400")
+        equal(s.get("/health", port=port, token=None, headers=mine)[0], 400, f"port {port}: 400")
     equal(s.client.ask("POST", f"/api/sandbox/{s.box}/public/true").status, 200, "made public")
     equal(s.get("/health", token=None)[0], 200, "a public one needs nothing")
     equal(s.get("/health", token="0" * 32)[0], 200, "and minds nothing")
@@ -243,6 +250,7 @@ def pace(s):
     ok(n < 64 << 20, "and waits for a client that does not read", n)
     sock.close()
     sock = socket.create_connection(("127.0.0.1", s.port), timeout=1)
+    head = head.replace(s.token, s.token_of(3001))
     sock.sendall(f"POST /preview/{s.box}/3001/deaf {head}Content-Length: {1 << 40}\r\n\r\n".encode())
     n = 0
     try:
@@ -291,7 +299,7 @@ def hostile(s):
             ok(False, f"an answer that breaks off is seen to: {name}", got)
         except (http.client.IncompleteRead, OSError):
             ok(True, f"an answer that breaks off is seen to: {name}")
-    head = f"GET /preview/{s.box}/3001/more HTTP/1.1\r\nHost: localhost\r\nx-daytona-preview-token: {s.token}\r\n"
+    head = f"GET /preview/{s.box}/3001/more HTTP/1.1\r\nHost: localhost\r\nx-daytona-preview-token: {s.token_of(3001)}\r\n"
     got = s.raw((head + "\r\n" + head + "Connection: close\r\n\r\n").encode())
     ok(got.count(b"HTTP/1.1 200") == 2 and b"evil" not in got, "what follows an answer is nobody's", got)
 
@@ -323,7 +331,7 @@ def previews():
             equal(idle.receive(), None, "it ends with the sandbox")
         except (EOFError, OSError):
             ok(True, "it ends with the sandbox")
-        equal(s.get("/health")[0], 400, "a stopped sandbox has no ports")
+        equal(s.get("/health", token=None, headers={"Authorization": f"Bearer {s.key}"})[0], 400, "a stopped sandbox has no ports")
         equal(s.server.stop(), 0, "the server ends well")
 
 

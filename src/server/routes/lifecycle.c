@@ -243,7 +243,7 @@ static int fork_row(const csn_cell *source, const char *name, csn_sandbox_row *r
     bool is_short = false;
 
     *row = *from;
-    if (csn_id_uuid(row->id) < 0 || csn_id_hex(row->token, 16) < 0)
+    if (csn_id_uuid(row->id) < 0)
         is_short = true;
     memcpy(row->parent_id, from->id, sizeof(row->parent_id));
     (void) snprintf(row->state, sizeof(row->state), "creating");

@@ -3,9 +3,8 @@
  * let others in for a while. */
 #include "server/preview.h"
 
-#include "base/time.h"
 #include "server/control.h"
-#include "server/signed.h"
+#include "server/passes.h"
 
 enum { EXPIRES_S = 60, EXPIRES_S_MAX = 86400 };
 
@@ -45,7 +44,7 @@ static void sign(csn_req *req)
 
     if (!cell || !read_port(req, &port) || !read_seconds(req, &seconds))
         return;
-    if (csn_signed_new(cell, port, csn_steady_ms() + seconds * 1000, token, &err) < 0) {
+    if (csn_signed_new(cell, port, seconds * 1000, token, &err) < 0) {
         csn_control_fail(req, &err);
         return;
     }
@@ -62,12 +61,15 @@ static void sign(csn_req *req)
 static void expire(csn_req *req)
 {
     const csn_cell *cell = csn_control_cell(req, 0);
+    csn_error err = { 0 };
     unsigned port;
 
     if (!cell || !read_port(req, &port))
         return;
-    csn_signed_expire(cell, port, csn_req_param(req, 2));
-    csn_req_empty(req, 200);
+    if (csn_signed_expire(cell, port, csn_req_param(req, 2), &err) < 0)
+        csn_control_fail(req, &err);
+    else
+        csn_req_empty(req, 200);
 }
 
 #define PREVIEW(method) \

@@ -131,7 +131,7 @@ static int fill_row(making *m, const csn_snap *snap, csn_sandbox_row *row, csn_e
 
     memcpy(row->org_id, m->org_id, sizeof(row->org_id));
     (void) snprintf(row->state, sizeof(row->state), "creating");
-    if (csn_id_uuid(row->id) < 0 || csn_id_hex(row->token, 16) < 0)
+    if (csn_id_uuid(row->id) < 0)
         return csn_fail(err, CSN_E_SYSTEM, "no random bytes");
     row->snapshot = wish->dockerfile ? NULL : strdup(snap->name);
     row->image = strdup(snap->image);

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "server/control.h"
+#include "server/passes.h"
 
 enum { CHANGES = CSN_ROUTE_AUDIT | CSN_ROUTE_TENANT, AUTO_ARCHIVE_MAX = 43200 };
 
@@ -201,12 +202,18 @@ static void preview_url(csn_req *req)
     csn_auto(buf) csn_buf out = CSN_BUF_INIT, url = CSN_BUF_INIT;
     csn_jw w = CSN_JW_INIT(&out, false);
     csn_cell *cell = csn_control_cell(req, 0);
+    const char *token;
+    csn_error err = { 0 };
     uint64_t port;
 
     if (!cell)
         return;
     if (csn_parse_u64(csn_str_of(csn_req_param(req, 1)), &port) < 0 || port < 1 || port > 65535) {
         csn_req_error(req, 400, NULL, "The port must be a number from 1 to 65535");
+        return;
+    }
+    if (csn_pass_of_port(cell, (unsigned) port, &token, &err) < 0) {
+        csn_control_fail(req, &err);
         return;
     }
     if (port == 2280) /* the toolbox itself */
@@ -217,7 +224,7 @@ static void preview_url(csn_req *req)
     csn_jw_begin_object(&w);
     csn_jw_kstr(&w, "sandboxId", cell->row.id);
     csn_jw_kstr(&w, "url", url.data);
-    csn_jw_kstr(&w, "token", cell->row.token);
+    csn_jw_kstr(&w, "token", token);
     csn_jw_end_object(&w);
     csn_control_json(req, 200, &out);
 }
