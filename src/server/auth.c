@@ -21,6 +21,7 @@
 #include "server/key.h"
 #include "server/metrics.h"
 #include "server/passes.h"
+#include "server/preview.h"
 #include "server/rate.h"
 #include "server/route.h"
 #include "server/tries.h"
@@ -207,11 +208,18 @@ static void on_opened(csn_sandbox *sandbox, const char *id, int result, const cs
         csn_req_fail(req, err);
 }
 
-static const char *preview_token_of(const csn_req *req)
+static const char *header_token_of(const csn_req *req)
 {
     const char *token = csn_req_header(req, "X-Daytona-Preview-Token");
 
-    return token && *token ? token : csn_req_query(req, "DAYTONA_SANDBOX_AUTH_KEY");
+    return token && *token ? token : NULL;
+}
+
+static const char *preview_token_of(const csn_req *req)
+{
+    const char *token = header_token_of(req);
+
+    return token ? token : csn_req_query(req, "DAYTONA_SANDBOX_AUTH_KEY");
 }
 
 /* Ports whose tokens SDKs use for the toolbox's sockets. */
@@ -290,7 +298,22 @@ static void check_token(csn_req *req, visit *v)
         free(v);
         return;
     }
+    if (!header_token_of(req) && !csn_req_wants_ws(req))
+        csn_preview_set_cookie(req, found.cell->row.id, token, found.left_ms);
     let_in(req, v, found.cell);
+}
+
+/* The sandbox of a preview whose page has our cookie. A stale one is no try: the browser sends it unasked. */
+static csn_cell *cell_of_cookie(csn_req *req)
+{
+    const char *name = csn_req_box_name(req);
+    char token[CSN_PREVIEW_TOKEN_SIZE];
+    token_found found = { 0 };
+
+    return csn_preview_cookie(req, name, token, sizeof(token)) && find_token(req, token, &found) &&
+                   opens(req, found.port)
+               ? found.cell
+               : NULL;
 }
 
 static void check_box(csn_req *req, visit *v)
@@ -342,6 +365,8 @@ static void check_preview(csn_req *req, visit *v)
 {
     csn_cell *cell = open_cell(req);
 
+    if (!cell && !preview_token_of(req))
+        cell = cell_of_cookie(req);
     if (cell)
         let_in(req, v, cell);
     else if (preview_token_of(req))

@@ -14,4 +14,14 @@ void csn_preview_put_head(const csn_req *req, unsigned port, bool is_upgrade, cs
 /* The answer's header lines as the client gets them. */
 void csn_preview_put_lines(const csn_req *req, const csn_http_answer *answer, csn_buf *out);
 
+/* preview_cookie.c: what lets a page's own scripts, pictures and sockets in, by name ("3000-ID.localhost"). */
+#define CSN_PREVIEW_COOKIE "daytona-sandbox-auth-"
+enum { CSN_PREVIEW_TOKEN_SIZE = 33 };
+
+bool csn_preview_is_our_cookie(csn_str part);
+/* The token of this sandbox's cookie, if the request was sent by the preview's own page. */
+bool csn_preview_cookie(const csn_req *req, const char *id, char *out, size_t size);
+/* Into the answer; nothing by path. */
+void csn_preview_set_cookie(csn_req *req, const char *id, const char *token, int64_t left_ms);
+
 #endif

@@ -90,6 +90,24 @@ static void put_query(const char *query, csn_buf *out)
     }
 }
 
+/* Without the one that lets in here. */
+static void put_cookies(const char *value, csn_buf *out)
+{
+    csn_str rest = csn_str_of(value), part;
+    const char *before = "Cookie: ";
+
+    while (csn_str_split(&rest, ';', &part)) {
+        if (csn_preview_is_our_cookie(part))
+            continue;
+        part = csn_str_trim(part);
+        csn_buf_puts(out, before);
+        csn_buf_append(out, part.data, part.len);
+        before = "; ";
+    }
+    if (before[0] == ';')
+        csn_buf_puts(out, "\r\n");
+}
+
 static void put_forwarded(const csn_req *req, unsigned port, csn_buf *out)
 {
     const char *origin = csn_req_origin(req), *host = strstr(origin, "://");
@@ -121,7 +139,9 @@ void csn_preview_put_head(const csn_req *req, unsigned port, bool is_upgrade, cs
     csn_buf_printf(out, " HTTP/1.1\r\nHost: localhost:%u\r\n", port);
     for (size_t i = 0; i < req->n_headers; i++) {
         const csn_req_header_view *hd = &req->headers[i];
-        if (!is_for_us(req, csn_str_of(hd->name)) && !is_our_key(req, hd))
+        if (strcasecmp(hd->name, "Cookie") == 0)
+            put_cookies(hd->value, out);
+        else if (!is_for_us(req, csn_str_of(hd->name)) && !is_our_key(req, hd))
             csn_buf_printf(out, "%s: %s\r\n", hd->name, hd->value);
     }
     put_forwarded(req, port, out);

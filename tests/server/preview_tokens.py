@@ -34,6 +34,17 @@ def socket_status(s, path, **more):
         return error.status
 
 
+def by_name(s, path, port=3000, method="GET", body=None, **headers):
+    """status, headers, text: by the name {port}-{sandbox}.localhost, as a browser asks."""
+    conn = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    conn.request(method, path, body, {"Host": f"{port}-{s.box}.localhost:{s.port}",
+                                      **{k.replace("_", "-"): v for k, v in headers.items()}})
+    answer = conn.getresponse()
+    got = answer.status, answer.headers, answer.read().decode()
+    conn.close()
+    return got
+
+
 def a_token_opens_its_port(s):
     other = link_of(s, 3001)["token"]
     ok(other != s.token and len(other) == 32, "each port has a token of its own")
@@ -48,6 +59,7 @@ def a_token_opens_its_port(s):
               ("GET", "/files/download?path=app.py"), ("POST", "/process/session"), ("GET", "/process/session"))}
     equal(set(asked.values()), {403}, "nor the toolbox")
     equal(s.get("/work-dir", port=2280, token=s.token)[0], 403, "under no name of it")
+    equal(by_name(s, "/work-dir", 2280, x_daytona_preview_token=s.token)[0], 403, "of any kind")
     pty = f"/toolbox/{s.box}/process/interpreter/execute?DAYTONA_SANDBOX_AUTH_KEY={s.token}"
     equal(socket_status(s, pty, headers={"Authorization": ""}), 403, "nor its sockets")
 
@@ -67,6 +79,42 @@ def a_token_of_the_toolbox_opens_sockets(s):
         equal(socket_status(s, f"/preview/{s.box}/2280/process/interpreter/execute", headers=head), 101, "and below the port")
         equal([s.get("/health", token=token)[0], s.get("/", port=1, token=token)[0]], [403, 403], "and no port")
         equal(socket_status(s, f"/preview/{s.box}/3000/ws", headers=head), 403, "nor a socket there")
+
+
+def a_page_gets_a_cookie(s):
+    query = urllib.parse.urlencode({"DAYTONA_SANDBOX_AUTH_KEY": s.token})
+    status, headers, _ = by_name(s, f"/mirror?{query}")
+    mine = [c for c in headers.get_all("Set-Cookie") if c.startswith(f"daytona-sandbox-auth-{s.box}=")]
+    equal((status, len(mine)), (200, 1), "a page opened with the token in the query sets a cookie")
+    pair, *words = mine[0].split("; ")
+    age = [int(w.split("=")[1]) for w in words if w.startswith("Max-Age=")]
+    ok({"HttpOnly", "SameSite=Lax", "Path=/"} <= set(words) and 86000 < age[0] <= 86400, "for this name, as long as the token",
+       mine)
+    status, headers, text = by_name(s, "/mirror", Cookie=f"theme=dark; {pair}; b=2")
+    equal(status, 200, "what the page asks for then comes with the cookie alone")
+    ok('["Cookie", "theme=dark; b=2"]' in text and s.token not in text, "which the sandbox is not told", text)
+    ok(not any("sandbox-auth" in c for c in headers.get_all("Set-Cookie")), "nor is it set again")
+    _, _, text = by_name(s, "/mirror", Cookie=pair)
+    ok('"Cookie"' not in text, "no empty header is left of it", text)
+    equal(by_name(s, "/interim", 3001, Cookie=pair)[0], 401, "it opens no other port")
+    equal(by_name(s, "/work-dir", 2280, Cookie=pair)[0], 401, "nor the toolbox")
+    host = f"3000-{s.box}.localhost:{s.port}"
+    equal(socket_status(s, "/ws", headers={"Host": host, "Authorization": "", "Cookie": pair, "Origin": f"http://{host}"}), 101,
+          "the page's WebSockets come with it as well")
+    other = f"http://4000-{s.box}.localhost:{s.port}"
+    equal(socket_status(s, "/ws", headers={"Host": host, "Authorization": "", "Cookie": pair, "Origin": other}), 401,
+          "but not another page's")
+    equal(by_name(s, "/mirror", method="POST", body=b"x", Cookie=pair, Origin=other)[0], 401, "nor what another page sends")
+    equal(by_name(s, "/health", Cookie=pair, Sec_Fetch_Site="same-site", Sec_Fetch_Mode="no-cors")[0], 401, "or loads")
+    equal(by_name(s, "/health", Cookie=pair, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")[0], 200,
+          "a link to it may be followed")
+    stale = f"daytona-sandbox-auth-{s.box}={'0' * 32}"
+    equal({by_name(s, "/health", Cookie=stale)[0] for _ in range(40)}, {401}, "a stale cookie is no guess")
+    equal(by_name(s, "/health", Cookie=stale, Authorization=f"Bearer {s.key}")[0], 200, "and hides no key")
+    _, headers, _ = s.get(f"/mirror?{query}", token=None)
+    ok(not any("sandbox-auth" in c for c in headers.get_all("Set-Cookie")),
+       "by path none is set: there pages of all sandboxes share one origin")
+    equal(s.get("/health", token=None, headers={"Cookie": pair})[0], 401, "nor does it count there")
 
 
 def restart(s):
@@ -116,7 +164,7 @@ def tokens_end_with_a_stop(s):
 def tokens_of_a_scene():
     with Work() as work:
         s = Scene(work)
-        for part in (a_token_opens_its_port, a_token_of_the_toolbox_opens_sockets,
+        for part in (a_token_opens_its_port, a_token_of_the_toolbox_opens_sockets, a_page_gets_a_cookie,
                      tokens_outlive_the_server, tokens_end_with_a_stop):
             try:
                 part(s)
