@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "base/str.h"
 #include "copy.h"
 #include "out.h"
+#include "place.h"
 #include "session.h"
 #include "stream.h"
 
@@ -89,14 +91,45 @@ static int pour(cli_copy *c, int from, int to, csn_error *err)
     return CSN_OK;
 }
 
+/* From a service: straight into the file, which keeps what it had when there is nothing to be had. */
+static int fetch_file(cli_copy *c, const char *inside, int dir, const char *name, int flags,
+                      uint32_t mode, csn_error *err)
+{
+    const int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | flags;
+    csn_auto(fd) int to = openat(dir, name, how | O_EXCL, mode & 0777);
+    bool is_new = to >= 0;
+    struct stat st;
+    int64_t n = 0;
+    int r;
+
+    if (to < 0 && errno == EEXIST)
+        to = openat(dir, name, how, mode & 0777);
+    if (to < 0 || fstat(to, &st) < 0)
+        return csn_fail_sys(err, -errno, "write '%s'", name);
+    r = csn_file_get_fd(c->box, inside, to, &n, err);
+    if (r < 0) {
+        if (is_new)
+            (void) unlinkat(dir, name, 0); /* why there is none is told */
+        return csn_fail_in(err, r, "copy '%s'", inside);
+    }
+    if (S_ISREG(st.st_mode) && ftruncate(to, n) < 0)
+        return csn_fail_sys(err, -errno, "write '%s'", name);
+    c->n_files++;
+    c->n_bytes += n;
+    return CSN_OK;
+}
+
 /* `dir` and `name`: where it goes on the host. O_NOFOLLOW below the destination, where the sandbox chose the names. */
 static int get_file(cli_copy *c, const char *inside, int dir, const char *name, int flags,
                     uint32_t mode, csn_error *err)
 {
     csn_auto(fd) int from = -1;
     csn_auto(fd) int to = -1;
-    int r = csn_file_open(c->box, inside, CSN_OPEN_READ, 0, &from, err);
+    int r;
 
+    if (cli_place_is_remote())
+        return fetch_file(c, inside, dir, name, flags, mode, err);
+    r = csn_file_open(c->box, inside, CSN_OPEN_READ, 0, &from, err);
     if (r < 0)
         return r;
     to =
@@ -171,16 +204,38 @@ static int get_directory(cli_copy *c, const char *inside, int dir, const char *n
     return r;
 }
 
+/* A service hands out no descriptors: what it sends waits in memory. */
+static int fetch_to_memory(cli_copy *c, const char *inside, int *ret_fd, csn_error *err)
+{
+    csn_auto(fd) int fd = memfd_create("csn-copy", MFD_CLOEXEC);
+    int r;
+
+    if (fd < 0)
+        return csn_fail_sys(err, -errno, "copy '%s'", inside);
+    r = csn_file_get_fd(c->box, inside, fd, NULL, err);
+    if (r < 0)
+        return r;
+    (void) lseek(fd, 0, SEEK_SET); /* a file of memory: it can */
+    *ret_fd = csn_take_fd(&fd);
+    return CSN_OK;
+}
+
 static int get_to_stdout(cli_copy *c, const char *inside, csn_error *err)
 {
     csn_auto(fd) int fd = -1;
     cli_stream out;
     char piece[65536];
-    int r = csn_file_open(c->box, inside, CSN_OPEN_READ, 0, &fd, err);
+    int r;
 
+    cli_stream_init(&out, STDOUT_FILENO, c->raw);
+    if (!cli_place_is_remote())
+        r = csn_file_open(c->box, inside, CSN_OPEN_READ, 0, &fd, err);
+    else if (out.is_escaped)
+        r = fetch_to_memory(c, inside, &fd, err);
+    else
+        return csn_file_get_fd(c->box, inside, STDOUT_FILENO, &c->n_bytes, err);
     if (r < 0)
         return r;
-    cli_stream_init(&out, STDOUT_FILENO, c->raw);
     if (!out.is_escaped)
         return pour(c, fd, STDOUT_FILENO, err);
     while (!out.is_broken && !cli_signal_pending()) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "answer_read.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -17,22 +18,21 @@ enum { INTERVAL_MAX = 1000 * 1000 * 1000 }; /* minutes */
 #define GIB        (INT64_C(1) << 30)
 #define AMOUNT_MAX (INT64_C(1) << 60)
 
-static int not_as_agreed(csn_error *err, const char *what)
+int csn_answer_wrong(csn_error *err, const char *what)
 {
     return csn_fail(err, CSN_E_PROTOCOL, "the service's answer is not as agreed: %s", what);
 }
 
-static int parse(const char *data, size_t len, csn_json **ret_doc, csn_error *err)
+int csn_answer_parse(const char *data, size_t len, csn_json **ret_doc, csn_error *err)
 {
     int r = csn_json_parse(data, len, ret_doc, NULL);
 
     if (r == -ENOMEM)
         return csn_fail(err, CSN_E_NO_MEMORY, "read the service's answer");
-    return r < 0 ? not_as_agreed(err, "it is no JSON") : CSN_OK;
+    return r < 0 ? csn_answer_wrong(err, "it is no JSON") : CSN_OK;
 }
 
-/* An optional string of at most `max` bytes; "" for absent and null. NULL: of another type, or too long. */
-static const char *text_of(const csn_json *v, const char *key, size_t max)
+const char *csn_answer_text(const csn_json *v, const char *key, size_t max)
 {
     const csn_json *member = csn_json_get(v, key);
     csn_json_type type = csn_json_type_of(member);
@@ -44,7 +44,7 @@ static const char *text_of(const csn_json *v, const char *key, size_t max)
     return csn_json_str(member, "");
 }
 
-static bool is_id(const char *s)
+bool csn_answer_is_id(const char *s)
 {
     size_t n = 0;
 
@@ -84,12 +84,12 @@ static int read_labels(const csn_json *labels, csn_dto *dto, csn_error *err)
     if (type == CSN_JSON_NONE || type == CSN_JSON_NULL)
         return CSN_OK;
     if (type != CSN_JSON_OBJECT)
-        return not_as_agreed(err, "\"labels\" is no object");
+        return csn_answer_wrong(err, "\"labels\" is no object");
     for (void *it = csn_json_iter(labels); it; it = csn_json_iter_next(labels, it)) {
         const csn_json *value = csn_json_iter_value(it);
 
         if (csn_json_type_of(value) != CSN_JSON_STRING)
-            return not_as_agreed(err, "a label is no text");
+            return csn_answer_wrong(err, "a label is no text");
         if (dto->n_labels == CSN_DTO_LABELS_MAX)
             break; /* ours are looked for by name: these are shown, no more */
         dto->labels[dto->n_labels].key = csn_json_iter_key(it);
@@ -100,7 +100,7 @@ static int read_labels(const csn_json *labels, csn_dto *dto, csn_error *err)
 
 static const char *url_of(const csn_json *v, const char *key)
 {
-    const char *url = text_of(v, key, URL_MAX_BYTES);
+    const char *url = csn_answer_text(v, key, URL_MAX_BYTES);
     csn_origin origin;
 
     if (!url || !url[0])
@@ -108,8 +108,7 @@ static const char *url_of(const csn_json *v, const char *key)
     return csn_origin_parse(url, &origin) == 0 && url[strlen(url) - 1] != '/' ? url : NULL;
 }
 
-/* An optional amount in the service's unit, in ours; -1 for absent and null. False: no number, or none that makes sense. */
-static bool read_amount(const csn_json *v, const char *key, int64_t unit, int64_t *ret)
+bool csn_answer_amount(const csn_json *v, const char *key, int64_t unit, int64_t *ret)
 {
     const csn_json *member = csn_json_get(v, key);
     csn_json_type type = csn_json_type_of(member);
@@ -126,17 +125,17 @@ static bool read_amount(const csn_json *v, const char *key, int64_t unit, int64_
 
 static int read_limits(const csn_json *v, csn_dto *dto, csn_error *err)
 {
-    const char *destroy_at = text_of(v, "autoDestroyAt", 64);
+    const char *destroy_at = csn_answer_text(v, "autoDestroyAt", 64);
     int64_t destroy_ms;
 
-    if (!read_amount(v, "cpu", 1000, &dto->cpu_milli) ||
-        !read_amount(v, "memory", GIB, &dto->memory_bytes) ||
-        !read_amount(v, "disk", GIB, &dto->disk_bytes))
-        return not_as_agreed(err, "\"cpu\", \"memory\" or \"disk\" of a sandbox is no amount");
+    if (!csn_answer_amount(v, "cpu", 1000, &dto->cpu_milli) ||
+        !csn_answer_amount(v, "memory", GIB, &dto->memory_bytes) ||
+        !csn_answer_amount(v, "disk", GIB, &dto->disk_bytes))
+        return csn_answer_wrong(err, "\"cpu\", \"memory\" or \"disk\" of a sandbox is no amount");
     dto->stop_min = csn_json_get_int(v, "autoStopInterval", 0);
     dto->delete_min = csn_json_get_int(v, "autoDeleteInterval", -1);
     if (dto->stop_min < 0 || dto->stop_min > INTERVAL_MAX || dto->delete_min > INTERVAL_MAX)
-        return not_as_agreed(err, "an interval of a sandbox is none");
+        return csn_answer_wrong(err, "an interval of a sandbox is none");
     if (dto->created_ms > 0 && destroy_at && csn_parse_iso8601(destroy_at, &destroy_ms) == 0 &&
         destroy_ms > dto->created_ms)
         dto->ttl_ms = destroy_ms - dto->created_ms;
@@ -146,28 +145,28 @@ static int read_limits(const csn_json *v, csn_dto *dto, csn_error *err)
 int csn_dto_read(const csn_json *v, csn_dto *ret, csn_error *err)
 {
     csn_dto dto = { 0 };
-    const char *id = text_of(v, "id", CSN_ANY_ID_SIZE), *created;
+    const char *id = csn_answer_text(v, "id", CSN_ANY_ID_SIZE), *created;
 
     if (csn_json_type_of(v) != CSN_JSON_OBJECT)
-        return not_as_agreed(err, "a sandbox is no object");
-    if (!id || !is_id(id))
-        return not_as_agreed(err, "\"id\" of a sandbox is missing or none");
+        return csn_answer_wrong(err, "a sandbox is no object");
+    if (!id || !csn_answer_is_id(id))
+        return csn_answer_wrong(err, "\"id\" of a sandbox is missing or none");
     memcpy(dto.id, id, strlen(id) + 1);
-    dto.name = text_of(v, "name", NAME_MAX_BYTES);
-    dto.state_word = text_of(v, "state", WORD_MAX);
-    dto.reason = text_of(v, "errorReason", REASON_MAX);
+    dto.name = csn_answer_text(v, "name", NAME_MAX_BYTES);
+    dto.state_word = csn_answer_text(v, "state", WORD_MAX);
+    dto.reason = csn_answer_text(v, "errorReason", REASON_MAX);
     dto.toolbox = url_of(v, "toolboxProxyUrl");
-    dto.image = text_of(v, "snapshot", NAME_MAX_BYTES);
-    created = text_of(v, "createdAt", 64);
+    dto.image = csn_answer_text(v, "snapshot", NAME_MAX_BYTES);
+    created = csn_answer_text(v, "createdAt", 64);
     if (!dto.name || !dto.image || !created)
-        return not_as_agreed(err,
-                             "\"name\", \"snapshot\" or \"createdAt\" of a sandbox is no text");
+        return csn_answer_wrong(err,
+                                "\"name\", \"snapshot\" or \"createdAt\" of a sandbox is no text");
     if (!dto.state_word || !dto.state_word[0])
-        return not_as_agreed(err, "\"state\" of a sandbox is missing or no text");
+        return csn_answer_wrong(err, "\"state\" of a sandbox is missing or no text");
     if (!dto.reason)
         dto.reason = "";
     if (!dto.toolbox)
-        return not_as_agreed(err, "\"toolboxProxyUrl\" of a sandbox is no URL");
+        return csn_answer_wrong(err, "\"toolboxProxyUrl\" of a sandbox is no URL");
     if (csn_parse_iso8601(created, &dto.created_ms) < 0)
         dto.created_ms = 0;
     dto.blocks_network = csn_json_get_bool(v, "networkBlockAll", false);
@@ -182,7 +181,7 @@ int csn_dto_read(const csn_json *v, csn_dto *ret, csn_error *err)
 
 int csn_dto_parse(const char *data, size_t len, csn_json **ret_doc, csn_dto *ret, csn_error *err)
 {
-    int r = parse(data, len, ret_doc, err);
+    int r = csn_answer_parse(data, len, ret_doc, err);
 
     if (r < 0)
         return r;
@@ -195,18 +194,18 @@ int csn_dto_parse(const char *data, size_t len, csn_json **ret_doc, csn_dto *ret
 int csn_dto_list_parse(const char *data, size_t len, csn_json **ret_doc, const csn_json **ret_items,
                        const char **ret_cursor, csn_error *err)
 {
-    int r = parse(data, len, ret_doc, err);
+    int r = csn_answer_parse(data, len, ret_doc, err);
 
     if (r < 0)
         return r;
     *ret_items = csn_json_get(*ret_doc, "items");
-    *ret_cursor = text_of(*ret_doc, "nextCursor", 1024);
+    *ret_cursor = csn_answer_text(*ret_doc, "nextCursor", 1024);
     if (csn_json_type_of(*ret_items) != CSN_JSON_ARRAY)
-        r = not_as_agreed(err, "\"items\" of a list is no array");
+        r = csn_answer_wrong(err, "\"items\" of a list is no array");
     else if (csn_json_count(*ret_items) > CSN_DTO_LIST_MAX)
-        r = not_as_agreed(err, "a page of a list is longer than was asked for");
+        r = csn_answer_wrong(err, "a page of a list is longer than was asked for");
     else if (!*ret_cursor)
-        r = not_as_agreed(err, "\"nextCursor\" of a list is no text");
+        r = csn_answer_wrong(err, "\"nextCursor\" of a list is no text");
     if (r < 0)
         *ret_doc = csn_json_free(*ret_doc);
     return r;
@@ -215,7 +214,7 @@ int csn_dto_list_parse(const char *data, size_t len, csn_json **ret_doc, const c
 int csn_url_answer_parse(const char *data, size_t len, csn_json **ret_doc, const char **ret_url,
                          csn_error *err)
 {
-    int r = parse(data, len, ret_doc, err);
+    int r = csn_answer_parse(data, len, ret_doc, err);
 
     if (r < 0)
         return r;
@@ -223,20 +222,20 @@ int csn_url_answer_parse(const char *data, size_t len, csn_json **ret_doc, const
     if (*ret_url && (*ret_url)[0])
         return CSN_OK;
     *ret_doc = csn_json_free(*ret_doc);
-    return not_as_agreed(err, "\"url\" is missing or none");
+    return csn_answer_wrong(err, "\"url\" is missing or none");
 }
 
 int csn_metrics_answer_parse(const char *data, size_t len, csn_metrics_answer *ret, csn_error *err)
 {
     csn_auto(json) csn_json *doc = NULL;
-    int r = parse(data, len, &doc, err);
+    int r = csn_answer_parse(data, len, &doc, err);
 
     if (r < 0)
         return r;
     if (csn_json_type_of(doc) != CSN_JSON_OBJECT ||
-        !read_amount(doc, "memUsed", 1, &ret->memory_bytes) ||
-        !read_amount(doc, "diskUsed", 1, &ret->disk_bytes))
-        return not_as_agreed(err, "\"memUsed\" or \"diskUsed\" is no amount");
+        !csn_answer_amount(doc, "memUsed", 1, &ret->memory_bytes) ||
+        !csn_answer_amount(doc, "diskUsed", 1, &ret->disk_bytes))
+        return csn_answer_wrong(err, "\"memUsed\" or \"diskUsed\" is no amount");
     return CSN_OK;
 }
 
@@ -248,14 +247,14 @@ int csn_exec_answer_parse(const char *data, size_t len, csn_json **ret_doc, csn_
 
     if (r < 0)
         return r == -ENOMEM ? csn_fail(err, CSN_E_NO_MEMORY, "read the service's answer")
-                            : not_as_agreed(err, "it is no JSON");
+                            : csn_answer_wrong(err, "it is no JSON");
     code = csn_json_get(*ret_doc, "exitCode");
     output = csn_json_get(*ret_doc, "result");
     if (csn_json_type_of(code) != CSN_JSON_INT || csn_json_int(code, -2) < -1 ||
         csn_json_int(code, -2) > 255)
-        r = not_as_agreed(err, "\"exitCode\" is missing or none");
+        r = csn_answer_wrong(err, "\"exitCode\" is missing or none");
     else if (csn_json_type_of(output) != CSN_JSON_STRING)
-        r = not_as_agreed(err, "\"result\" is missing or no text");
+        r = csn_answer_wrong(err, "\"result\" is missing or no text");
     if (r < 0) {
         *ret_doc = csn_json_free(*ret_doc);
         return r;
@@ -271,13 +270,13 @@ int csn_started_answer_parse(const char *data, size_t len, char ret_id[CSN_ANY_I
 {
     csn_auto(json) csn_json *doc = NULL;
     const char *id;
-    int r = parse(data, len, &doc, err);
+    int r = csn_answer_parse(data, len, &doc, err);
 
     if (r < 0)
         return r;
-    id = text_of(doc, "cmdId", CSN_ANY_ID_SIZE - 1);
-    if (!id || !is_id(id) || csn_str_copy(ret_id, CSN_ANY_ID_SIZE, csn_str_of(id)) < 0)
-        return not_as_agreed(err, "\"cmdId\" is missing or none");
+    id = csn_answer_text(doc, "cmdId", CSN_ANY_ID_SIZE - 1);
+    if (!id || !csn_answer_is_id(id) || csn_str_copy(ret_id, CSN_ANY_ID_SIZE, csn_str_of(id)) < 0)
+        return csn_answer_wrong(err, "\"cmdId\" is missing or none");
     return CSN_OK;
 }
 
@@ -287,19 +286,19 @@ int csn_command_answer_parse(const char *data, size_t len, bool *ret_is_ended, i
     csn_auto(json) csn_json *doc = NULL;
     csn_json_type type;
     int64_t code;
-    int r = parse(data, len, &doc, err);
+    int r = csn_answer_parse(data, len, &doc, err);
 
     if (r < 0)
         return r;
     if (csn_json_type_of(doc) != CSN_JSON_OBJECT)
-        return not_as_agreed(err, "it is no object");
+        return csn_answer_wrong(err, "it is no object");
     type = csn_json_type_of(csn_json_get(doc, "exitCode"));
     code = csn_json_int(csn_json_get(doc, "exitCode"), -2);
     *ret_is_ended = type == CSN_JSON_INT;
     if (type == CSN_JSON_NONE || type == CSN_JSON_NULL)
         return CSN_OK;
     if (type != CSN_JSON_INT || code < -1 || code > 255)
-        return not_as_agreed(err, "\"exitCode\" is none");
+        return csn_answer_wrong(err, "\"exitCode\" is none");
     *ret_exit_code = (int) code;
     return CSN_OK;
 }

@@ -98,6 +98,7 @@ static const csn_backend_ops ops = {
     .exec_close_stdin = csn_daytona_exec_close_stdin,
     .exec_resume = csn_daytona_exec_resume,
     .exec_channel = csn_daytona_exec_channel,
+    .file = csn_daytona_file,
     .put = csn_daytona_put,
     .get = csn_daytona_get,
 };

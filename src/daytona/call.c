@@ -142,6 +142,23 @@ static int fail_transport(const csn_api_call *call, const csn_web_answer *a, csn
     return csn_fail(err, CSN_E_SYSTEM, "%s at '%.80s': %s", what, url, words);
 }
 
+/* Read whole, not mapped: the helper holds the file, too, and could cut it under us. */
+int csn_api_read_sink(int fd, int64_t n_bytes, const char *what, csn_buf *out, csn_error *err)
+{
+    if (n_bytes < 0 || n_bytes > CSN_API_LARGE_MAX || csn_buf_reserve(out, (size_t) n_bytes) < 0)
+        return csn_fail(err, CSN_E_NO_MEMORY, "%s", what);
+    while ((int64_t) out->len < n_bytes) {
+        ssize_t n = pread(fd, out->data + out->len, (size_t) n_bytes - out->len, (off_t) out->len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return csn_fail(err, CSN_E_PROTOCOL, "%s: it is shorter than told", what);
+        csn_buf_grew(out, (size_t) n);
+    }
+    return CSN_OK;
+}
+
 /* ---- again ---- */
 
 static bool is_repeatable(const csn_api_call *call)

@@ -53,6 +53,10 @@ void csn_api_calls_end(
     csn_daytona
         *d); /* those that pause between two tries: CSN_E_CANCELLED; the link ends the others */
 
+/* An answer that no frame holds comes into a file of memory. */
+enum { CSN_API_LARGE_MAX = 64 << 20 };
+int csn_api_read_sink(int fd, int64_t n_bytes, const char *what, csn_buf *out, csn_error *err);
+
 /* The class of a status, for a message's code: 404 CSN_E_NOT_FOUND, … */
 int csn_code_of_status(int status);
 

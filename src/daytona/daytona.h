@@ -115,6 +115,9 @@ int csn_daytona_stat(csn_box *box, csn_op *op, csn_error *err);
 int csn_daytona_put(csn_box *box, const csn_put_call *call, csn_op *op, csn_error *err);
 int csn_daytona_get(csn_box *box, const csn_get_call *call, csn_op *op, csn_error *err);
 
+/* files.c */
+int csn_daytona_file(csn_box *box, const csn_file_call *call, csn_op *op, csn_error *err);
+
 /* labels.c */
 void csn_daytona_whose(csn_daytona *d);
 struct csn_jw;

@@ -19,8 +19,6 @@
 #include "command.h"
 #include "script.h"
 
-enum { ANSWER_MAX = 64 << 20 };
-
 typedef struct daytona_exec {
     csn_daytona_command head;
     csn_api_call *call; /* NULL: answered */
@@ -93,25 +91,6 @@ static int write_command(csn_buf *out, const csn_exec_spec *spec, csn_error *err
 
 /* ---- the answer ---- */
 
-/* Read whole, not mapped: the helper holds the file, too, and could cut it under us. */
-static int read_answer(const daytona_exec *e, int64_t n_bytes, csn_buf *out, csn_error *err)
-{
-    if (n_bytes < 0 || n_bytes > ANSWER_MAX || csn_buf_reserve(out, (size_t) n_bytes) < 0)
-        return csn_fail(err, CSN_E_NO_MEMORY, "read a command's output");
-    while ((int64_t) out->len < n_bytes) {
-        ssize_t n =
-            pread(e->sink, out->data + out->len, (size_t) n_bytes - out->len, (off_t) out->len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return csn_fail(err, CSN_E_PROTOCOL,
-                            "read a command's output: it is shorter than told");
-        csn_buf_grew(out, (size_t) n);
-    }
-    return CSN_OK;
-}
-
 /* started, output, ended: any of them may drop the command. */
 static void tell(daytona_exec *e, const char *output, size_t len)
 {
@@ -151,7 +130,7 @@ static int fail_start(const csn_exec_answer *answer, const char *secret, csn_err
 static void on_executed(const csn_web_answer *a, int result, const csn_error *err, void *user)
 {
     daytona_exec *e = user;
-    csn_auto(buf) csn_buf text = CSN_BUF_INIT_MAX(ANSWER_MAX);
+    csn_auto(buf) csn_buf text = CSN_BUF_INIT_MAX(CSN_API_LARGE_MAX);
     csn_auto(json) csn_json *doc = NULL;
     csn_receipt *receipt = &e->head.base.receipt;
     csn_exec_answer answer = { 0 };
@@ -170,7 +149,7 @@ static void on_executed(const csn_web_answer *a, int result, const csn_error *er
         tell_failure(e, result, err);
         return;
     }
-    result = read_answer(e, a->end.n_bytes, &text, &own);
+    result = csn_api_read_sink(e->sink, a->end.n_bytes, "read a command's output", &text, &own);
     if (result >= 0)
         result = csn_exec_answer_parse(text.data, text.len, &doc, &answer, &own);
     csn_buf_free(&text);
@@ -198,7 +177,7 @@ static int send_command(daytona_exec *e, const csn_exec_spec *spec, csn_error *e
                            : CSN_DAYTONA_EXEC_MS;
     csn_api_call_spec call =
         CSN_API_CALL_SPEC(.what = "run a command", .method = "POST",
-                          .content_type = "application/json", .max_bytes = ANSWER_MAX,
+                          .content_type = "application/json", .max_bytes = CSN_API_LARGE_MAX,
                           .deadline_ns = csn_deadline_in_ms(limit_ms));
     int r = write_command(&body, spec, err);
 

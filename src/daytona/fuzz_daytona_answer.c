@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "answer_files.h"
 #include "base/utf8.h"
 #include "marks.h"
 #include "script.h"
@@ -114,6 +115,53 @@ static void fuzz_command(const char *data, size_t len)
         must(id[0] && !strpbrk(id, "/.?#% "));
 }
 
+static void check_file(const csn_file_info *info)
+{
+    must(info->path && info->owner && info->group && strlen(info->path) <= 4096);
+    must(info->kind >= CSN_FILE_REGULAR && info->kind <= CSN_FILE_DEVICE && info->mode <= 07777);
+    must(info->size_bytes >= -1 && (info->kind == CSN_FILE_SYMLINK || !info->target));
+}
+
+static void fuzz_files(const char *data, size_t len)
+{
+    csn_auto(json) csn_json *doc = NULL;
+    const csn_json *items;
+    csn_file_match match;
+    csn_file_info info;
+
+    if (csn_array_answer_parse(data, len, NULL, &doc, &items, NULL) < 0)
+        return;
+    for (size_t i = 0; i < csn_json_count(items); i++) {
+        if (csn_file_answer_read(csn_json_at(items, i), &info, NULL) >= 0)
+            check_file(&info);
+        if (csn_match_answer_read(csn_json_at(items, i), &match, NULL) >= 0)
+            must(match.path[0] && match.line > 0 && match.text_len <= 4096);
+    }
+}
+
+/* Each takes its own bytes only, so it comes to an end. */
+static void fuzz_records(const char *data, size_t len)
+{
+    csn_file_records records = { .data = data, .len = len };
+    csn_file_info info;
+    size_t before = 0;
+
+    for (; csn_file_records_next(&records, &info, NULL) == 1; before = records.at) {
+        check_file(&info);
+        must(records.at > before && records.at <= len);
+    }
+}
+
+static void fuzz_replaced(const char *data, size_t len)
+{
+    csn_auto(json) csn_json *doc = NULL;
+    const char *why;
+    bool is_done;
+
+    if (csn_replace_answer_parse(data, len, &doc, &is_done, &why, NULL) >= 0)
+        must(doc && why);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     csn_auto(json) csn_json *doc = NULL;
@@ -148,6 +196,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'c':
         fuzz_command(text, size - 1);
+        break;
+    case 'f':
+        fuzz_files(text, size - 1);
+        break;
+    case 'F':
+        fuzz_records(text, size - 1);
+        break;
+    case 'r':
+        fuzz_replaced(text, size - 1);
         break;
     case 'k':
         fuzz_marks(text, size - 1);

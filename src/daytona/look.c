@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "call.h"
 #include "url.h"
+#include "verb.h"
 
 enum { PAGES_MAX = 1000 };
 
@@ -376,11 +377,16 @@ static void on_page(const csn_web_answer *a, int result, const csn_error *err, v
     w->call = NULL;
     if (result >= 0)
         result = csn_dto_list_parse(a->body, a->body_len, &doc, &items, &next, &own);
+    csn_api_op_hold(w->op); /* who is told may drop it */
     for (size_t i = 0; result >= 0 && i < csn_json_count(items); i++) {
         result = csn_dto_read(csn_json_at(items, i), &dto, &own);
         if (result >= 0)
             result = w->fn(w, &dto, &own);
+        if (w->op->fate != CSN_OP_WANTED)
+            break;
     }
+    if (!csn_api_op_release(w->op, give_up_walk, &own))
+        result = CSN_E_CANCELLED;
     if (result >= 0 && next[0]) {
         csn_buf_clear(&w->cursor);
         csn_buf_puts(&w->cursor, next);

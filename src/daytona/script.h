@@ -24,4 +24,9 @@ typedef struct csn_script_word {
 /* False: this line is not the word. */
 bool csn_script_read(const char *line, size_t len, const char *nonce, csn_script_word *ret);
 
+/* For process/execute: prints what there is at `path` (levels 0) or below it as records (answer_files.h), links as links.
+ * levels < 0: all; pattern NULL: any name. Its exit status, when not 0, is one of these. */
+enum { CSN_LOOK_MISSING = 44, CSN_LOOK_NO_DIRECTORY, CSN_LOOK_DENIED, CSN_LOOK_NO_TOOLS };
+int csn_script_look(csn_buf *out, const char *path, int levels, const char *pattern);
+
 #endif

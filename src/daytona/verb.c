@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verb.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "answer.h"
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/fd.h"
 #include "base/time.h"
 
 enum { PAUSE_FIRST_MS = 100, PAUSE_MOST_MS = 1000 };
@@ -18,6 +21,7 @@ static csn_op *free_verb(csn_api_verb *v)
     csn_list_remove(&v->link);
     csn_timer_cancel(&v->timer);
     csn_api_call_cancel(v->call);
+    csn_close(&v->sink);
     if (v->free)
         v->free(v);
     csn_box_unref(v->box);
@@ -63,6 +67,7 @@ void *csn_api_verb_new(csn_daytona *d, csn_box *box, size_t size, const char *wh
                          .op = op,
                          .box = box ? csn_box_ref(box) : NULL,
                          .what = what,
+                         .sink = -1,
                          .deadline_ns = csn_deadline_in_ms(limit_ms),
                          .pause_ms = PAUSE_FIRST_MS };
     csn_list_append(&v->d->verbs, &v->link);
@@ -80,12 +85,23 @@ int csn_api_verb_begin(csn_api_verb *v, int result)
     return CSN_OK;
 }
 
+/* A large answer's body is in the sink. */
 static void on_answer(const csn_web_answer *a, int result, const csn_error *err, void *user)
 {
     csn_api_verb *v = user;
+    csn_auto(buf) csn_buf large = CSN_BUF_INIT_MAX(CSN_API_LARGE_MAX + 1);
     csn_error own = err ? *err : (csn_error){ 0 };
+    csn_web_answer whole;
 
     v->call = NULL;
+    if (result >= 0 && v->sink >= 0) {
+        result = csn_api_read_sink(v->sink, a->end.n_bytes, v->what, &large, &own);
+        whole = *a;
+        whole.body = large.data;
+        whole.body_len = large.len;
+        a = &whole;
+    }
+    csn_close(&v->sink);
     result = v->step(v, a, result, &own);
     go_on(v, result, &own);
 }
@@ -105,6 +121,13 @@ int csn_api_verb_ask(csn_api_verb *v, const csn_api_ask *ask, csn_error *err)
         spec.body = ask->body->data;
         spec.body_len = ask->body->len;
     }
+    if (ask->is_large) {
+        v->sink = memfd_create("csn-answer", MFD_CLOEXEC);
+        if (v->sink < 0)
+            return csn_fail_sys(err, -errno, "%s", v->what);
+        spec.sink_fd = v->sink;
+        spec.max_bytes = CSN_API_LARGE_MAX;
+    }
     v->step = ask->step;
     v->call = csn_api_call_start(v->d, &spec, on_answer, v, &own);
     if (!v->call && err)
@@ -118,6 +141,18 @@ int csn_api_verb_ask_box(csn_api_verb *v, const char *path, csn_api_ask ask, csn
 
     csn_daytona_box_url(&url, v->d, v->box->wish.id);
     csn_buf_puts(&url, path);
+    ask.url = &url;
+    return csn_api_verb_ask(v, &ask, err);
+}
+
+int csn_api_verb_ask_toolbox(csn_api_verb *v, const char *path, csn_api_ask ask, csn_error *err)
+{
+    csn_auto(buf) csn_buf url = CSN_BUF_INIT;
+    const char *toolbox = csn_daytona_box_of(v->box)->toolbox;
+
+    if (!toolbox)
+        return csn_fail(err, CSN_E_STATE, "sandbox '%s' is not started", v->box->wish.id);
+    csn_buf_printf(&url, "%s%s", toolbox, path);
     ask.url = &url;
     return csn_api_verb_ask(v, &ask, err);
 }
@@ -146,6 +181,25 @@ int csn_api_verb_pause(csn_api_verb *v, const char *state, csn_api_again *again,
                       v);
     v->pause_ms = v->pause_ms * 3 / 2 < PAUSE_MOST_MS ? v->pause_ms * 3 / 2 : PAUSE_MOST_MS;
     return r < 0 ? csn_fail_sys(err, r, "%s", v->what) : CSN_OK;
+}
+
+void csn_api_op_hold(csn_op *op)
+{
+    op->give_up = NULL;
+}
+
+bool csn_api_op_release(csn_op *op, void (*back)(csn_op *op), csn_error *err)
+{
+    if (op->fate == CSN_OP_WANTED)
+        op->give_up = back;
+    else
+        (void) csn_fail(err, CSN_E_CANCELLED, "cancelled");
+    return op->fate == CSN_OP_WANTED;
+}
+
+bool csn_api_verb_release(csn_api_verb *v, csn_error *err)
+{
+    return csn_api_op_release(v->op, give_up, err);
 }
 
 void csn_api_verbs_end(csn_daytona *d)

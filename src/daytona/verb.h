@@ -37,6 +37,7 @@ struct csn_api_verb {
     csn_api_again *again;
     csn_timer timer;
     int64_t pause_ms;
+    int sink; /* of a large answer; -1: none */
 };
 
 /* Of `size` bytes, zeroed but for its head. NULL: *err says why; also for a box whose engine was closed. */
@@ -51,12 +52,21 @@ typedef struct csn_api_ask {
     const csn_buf *body; /* JSON; NULL: none */
     csn_repeat repeat;
     csn_api_step *step;
+    bool is_large; /* the answer may be: up to CSN_API_LARGE_MAX */
 } csn_api_ask;
 int csn_api_verb_ask(csn_api_verb *v, const csn_api_ask *ask, csn_error *err);
 /* The same about the verb's sandbox: "/stop" behind its URL. `ask->url` is not read. */
 int csn_api_verb_ask_box(csn_api_verb *v, const char *path, csn_api_ask ask, csn_error *err);
+/* "/files" behind the URL of its toolbox; CSN_E_STATE: it has none, it is not started. */
+int csn_api_verb_ask_toolbox(csn_api_verb *v, const char *path, csn_api_ask ask, csn_error *err);
 /* Longer each time; CSN_E_TIMEOUT when the deadline would come first, with `state` (a stranger's word) in the message. */
 int csn_api_verb_pause(csn_api_verb *v, const char *state, csn_api_again *again, csn_error *err);
+
+/* Around calls to the caller's functions, in which the operation may be dropped: it is not freed meanwhile. False: nobody wants
+ * it any more, *err says so. */
+void csn_api_op_hold(csn_op *op);
+bool csn_api_op_release(csn_op *op, void (*give_up)(csn_op *op), csn_error *err);
+bool csn_api_verb_release(csn_api_verb *v, csn_error *err);
 
 /* When the backend closes: those that pause end now; the link ends the others. */
 void csn_api_verbs_end(csn_daytona *d);
