@@ -83,7 +83,7 @@ CSN_API int csn_engine_is_remote(const csn_engine *engine);
 CSN_API int csn_engine_open(const csn_engine_options *opts, csn_engine **ret_engine,
                             csn_error *err);
 
-/* Closes the engine: attached sandboxes end (and are gone when this returns), detached ones stay. NULL is fine. */
+/* Closes the engine: attached sandboxes, started or stopped, are gone when this returns, detached ones stay. NULL is fine. */
 CSN_API csn_engine *csn_engine_free(csn_engine *engine);
 
 /* The caller's own event loop: wait until this descriptor is readable, then dispatch. */

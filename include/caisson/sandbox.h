@@ -38,7 +38,9 @@ typedef struct csn_sandbox_options {
     const csn_mount *mounts;
     size_t n_mounts;
     csn_network network;
-    int is_detached; /* 0: ends with this engine (also by kill -9). 1: lives on, found again by id or name */
+    /* 0: attached: deleted when this engine is freed or its process dies, kill -9 included. 1: stays until it is deleted, and is
+     * found again by id or name */
+    int is_detached;
     int is_ephemeral; /* 1: deleted when it stops; its files live in memory */
     int allow_ptrace; /* the debugging profile: ptrace among the sandbox's own processes */
     /* Limits. 0: the default; CSN_UNLIMITED: none. */
@@ -63,7 +65,7 @@ typedef struct csn_sandbox_options {
 } csn_sandbox_options;
 
 /* Creates a sandbox and waits until code can run in it. `opts` may be NULL. On success *ret_sandbox is yours to
- * csn_sandbox_free(), which lets go of the handle and leaves a detached sandbox running; an attached one ends when its
+ * csn_sandbox_free(), which lets go of the handle and leaves a detached sandbox running; an attached one is deleted when its
  * engine is freed or its process dies. On failure nothing remains and *ret_sandbox is untouched.
  * Errors: CSN_E_INVALID, CSN_E_EXISTS (name), CSN_E_NOT_FOUND (image, volume), CSN_E_UNSUPPORTED (wall, strict limit),
  * CSN_E_TIMEOUT, CSN_E_CANCELLED, CSN_E_SYSTEM. */
@@ -165,7 +167,8 @@ CSN_API csn_op *csn_sandbox_resize_async(csn_sandbox *sandbox, int64_t memory_by
 CSN_API int csn_sandbox_stop(csn_sandbox *sandbox, int grace_ms, csn_error *err);
 CSN_API csn_op *csn_sandbox_stop_async(csn_sandbox *sandbox, int grace_ms, csn_done_fn done,
                                        void *user, csn_error *err);
-/* start: a stopped sandbox runs again on its files. Starting a started one is fine. */
+/* start: a stopped sandbox runs again on its files. Starting a started one is fine. Errors: CSN_E_STATE (attached to another
+ * program). */
 CSN_API int csn_sandbox_start(csn_sandbox *sandbox, csn_error *err);
 CSN_API csn_op *csn_sandbox_start_async(csn_sandbox *sandbox, csn_done_fn done, void *user,
                                         csn_error *err);

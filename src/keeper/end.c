@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 #include "setup.h"
 #include "survey.h"
 
-enum { GRACE_DEFAULT_MS = 2000, GRACE_LOOK_MS = 10 };
+enum { GRACE_DEFAULT_MS = 2000, GRACE_LOOK_MS = 10, LEASE_WAIT_MS = 200 };
 
 static void on_grace(csn_timer *timer, void *user)
 {
@@ -117,6 +118,24 @@ static void hang_up(csn_keeper *k, bool on_who_waits)
     }
 }
 
+/* An attached sandbox goes with its engine, which holds a lock as long as it lives: that its connection is closed may also mean that a
+ * start was given up. A process that dies closes its connection and lets go of the lock in one go, in either order. */
+static bool is_left_alone(csn_keeper *k)
+{
+    int64_t deadline = csn_deadline_in_ms(LEASE_WAIT_MS);
+    csn_auto(fd) int fd = -1;
+
+    if (k->plan.flags & CSN_PLAN_DETACHED || !k->is_creator_gone)
+        return false;
+    fd = openat(k->box_fd, "lease", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    while (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0) {
+        if (csn_deadline_passed(deadline))
+            return false;
+        (void) poll(NULL, 0, 1); /* a pause, nothing is polled */
+    }
+    return fd >= 0;
+}
+
 void csn_end_finish(csn_keeper *k)
 {
     bool goes = k->is_deleted || k->plan.flags & CSN_PLAN_EPHEMERAL;
@@ -132,6 +151,7 @@ void csn_end_finish(csn_keeper *k)
     csn_cgroups_remove(k);
     csn_commands_free_all(k);
     csn_disk_release(k); /* the loop device goes now */
+    goes = goes || is_left_alone(k);
     if (goes)
         remove_box(k);
     answer_all(k);

@@ -47,7 +47,7 @@ csn_local_box *csn_local_box_new(csn_local *local, csn_error *err)
                            .wish = { .id_index = -1 },
                            .state = CSN_STATE_CREATING,
                            .n_refs = 1 };
-    box->dir_fd = box->leaving.pidfd = -1;
+    box->dir_fd = box->lease_fd = box->leaving.pidfd = -1;
     csn_list_init(&box->execs);
     csn_conn_init(&box->conn, local->base.loop, &local->frame_buffer);
     box->conn.on_event = on_event;
@@ -65,6 +65,7 @@ void csn_local_box_free(csn_box *base)
         csn_orphan_add(csn_local_of(base), box->child, false);
     csn_list_remove(&box->link);
     csn_close(&box->dir_fd); /* and with it the lock, if we had it */
+    csn_close(&box->lease_fd);
     csn_close(&box->leaving.pidfd);
     csn_wish_done(&box->base.wish);
     free(box);
@@ -223,8 +224,10 @@ static csn_state state_without_keeper(csn_local_box *box)
         box->base.keeper_pid = csn_box_keeper_pid(box->dir_fd);
         return CSN_STATE_STARTED;
     }
-    return wish->is_ephemeral || wish->phase == CSN_PHASE_CREATING ? CSN_STATE_DELETED
-                                                                   : CSN_STATE_STOPPED;
+    return wish->is_ephemeral || wish->phase == CSN_PHASE_CREATING ||
+                   csn_lease_of(box->dir_fd) == CSN_LEASE_GONE
+               ? CSN_STATE_DELETED
+               : CSN_STATE_STOPPED;
 }
 
 static int reread(csn_local_box *box, csn_error *err)
@@ -264,6 +267,8 @@ int csn_local_box_refresh(csn_box *base, csn_error *err)
     }
     if (r >= 0)
         r = CSN_OK;
+    if (base->state == CSN_STATE_DELETED && box->lease_fd >= 0)
+        csn_lease_drop(box); /* somebody else deleted it */
     csn_box_unref(base);
     return r;
 }

@@ -127,8 +127,11 @@ static int end_unreachable(csn_local_box *box, bool is_delete, csn_error *err)
     if (r >= 0 && is_delete)
         r = csn_box_remove(csn_local_of(&box->base), &box->base.wish, box->dir_fd, err);
     csn_box_unlock(box->dir_fd);
-    if (r >= 0)
-        box->base.state = is_delete ? CSN_STATE_DELETED : CSN_STATE_STOPPED;
+    if (r < 0)
+        return r;
+    box->base.state = is_delete ? CSN_STATE_DELETED : CSN_STATE_STOPPED;
+    if (is_delete)
+        csn_lease_drop(box); /* who asks has a reference of his own */
     return r;
 }
 

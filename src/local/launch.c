@@ -120,7 +120,7 @@ static bool on_ready(csn_request *req, csn_msg *msg)
     }
     box->base.state = CSN_STATE_STARTED;
     csn_keeper_stock_later(csn_local_of(&box->base));
-    if (!box->base.wish.is_detached) {
+    if (!box->base.wish.is_detached && !box->has_lease) {
         box->has_lease = true;
         csn_box_ref(&box->base);
     }
@@ -238,6 +238,8 @@ static int claim_all(csn_local_box *box, csn_error *err)
     if (wish->name[0] && (r = csn_claim_name(local, wish->name, wish->id, err)) < 0)
         return r;
     if (local->is_privileged && (r = csn_claim_range(local, wish, err)) < 0)
+        return r;
+    if (!wish->is_detached && !wish->is_ephemeral && (r = csn_lease_claim(box, err)) < 0)
         return r;
     return csn_record_write(box->dir_fd, wish, false, err);
 }
@@ -412,6 +414,10 @@ int csn_local_start(csn_box *base, csn_op *op, csn_error *err)
         return r;
     if (base->state == CSN_STATE_STARTED)
         return csn_op_end_later(op, err);
+    if (base->state == CSN_STATE_STOPPED && box->lease_fd < 0 &&
+        csn_lease_of(box->dir_fd) == CSN_LEASE_HELD)
+        return csn_fail(err, CSN_E_STATE, "start sandbox '%s': it is attached to another program",
+                        base->wish.id);
     if (base->state != CSN_STATE_STOPPED || box->is_busy)
         return csn_fail(err, CSN_E_STATE, "start sandbox '%s': it is %s", base->wish.id,
                         csn_state_name(base->state));

@@ -88,7 +88,8 @@ static bool look_at(csn_local *local, const char *id, csn_wish *wish, csn_state 
         *ret_state = CSN_STATE_STARTED;
     } else {
         *ret_state = CSN_STATE_STOPPED;
-        return !wish->is_ephemeral && wish->phase == CSN_PHASE_KEPT;
+        return !wish->is_ephemeral && wish->phase == CSN_PHASE_KEPT &&
+               csn_lease_of(fd) != CSN_LEASE_GONE;
     }
     return true;
 }
@@ -147,7 +148,8 @@ static int list(csn_backend *backend, csn_sandbox_list_fn fn, void *user, csn_op
 
 static bool ask_to_end(csn_local_box *box)
 {
-    csn_stop stop = { .grace_ms = -1, .delete_too = box->base.wish.is_ephemeral };
+    csn_stop stop = { .grace_ms = -1,
+                      .delete_too = box->base.wish.is_ephemeral || box->lease_fd >= 0 };
     csn_out out = { .type = CSN_FRAME_STOP, .fixed = &stop, .fixed_len = sizeof(stop) };
 
     if (!csn_conn_is_open(&box->conn))
@@ -171,6 +173,8 @@ static void close_box(csn_local_box *box)
         csn_local_box_lose_now(box);
     } else if (csn_conn_is_open(&box->conn))
         csn_local_box_leave(box); /* whoever waits for an answer is told */
+    csn_lease_remove(box);
+    csn_lease_drop(box);
     box->base.backend = NULL;
     csn_list_remove(&box->link);
     csn_box_unref(&box->base);

@@ -7,10 +7,12 @@
  *   flock(boxes/<id>, LOCK_EX)       somebody changes the box right now: its creator until READY, a starter, a deleter,
  *                                    a sweeper, whoever rewrites the record. Short; of a keeper: while it removes the box.
  *   flock(boxes/<id>/lock, LOCK_EX)  its keeper lives. Held from before READY until the keeper's process is gone.
+ *   flock(boxes/<id>/lease, LOCK_EX) the engine lives that an attached sandbox belongs to (lease.c).
  *
  * A creator makes the directory, locks it, and then looks whether it is still linked: a sweeper that came between the two
  * steps has removed it, and the creator takes another id. So a directory whose both locks can be had is nobody's:
- * ephemeral ones and those still creating or already deleting are swept, the others are stopped sandboxes. Deleting
+ * ephemeral ones, those still creating or already deleting, and attached ones without an engine are swept, the others are stopped
+ * sandboxes. Deleting
  * removes name and id range before the directory goes, so that neither can point into nothing for good.
  *
  * A keeper is started with posix_spawn (vfork semantics: the library never forks without exec), one end of a SEQPACKET
@@ -111,6 +113,7 @@ typedef struct csn_local_box {
     csn_error failure; /* why an early one could not be built */
     bool is_deleting;  /* delete was asked for: what remains when the keeper is gone is removed */
     bool has_lease;    /* attached: this engine holds a reference for as long as it runs */
+    int lease_fd; /* attached, not ephemeral: locked, so that others know that we live; -1: not ours */
     int64_t waited_us; /* it stood ready that long before it was somebody's */
     int64_t given_ns;
     pid_t child;       /* to reap; 0: none */
@@ -184,6 +187,15 @@ bool csn_box_is_removed(int dir_fd); /* the last that goes is its directory */
 int csn_box_remove(csn_local *local, const csn_wish *wish, int dir_fd, csn_error *err);
 int csn_local_sweep(csn_local *local, bool is_thorough, uint32_t *ret_n, csn_error *err);
 void csn_local_tidy_cgroups(const csn_local *local); /* when the engine closes */
+
+/* lease.c */
+#define CSN_BOX_LEASE "lease"
+typedef enum csn_lease { CSN_LEASE_NONE, CSN_LEASE_HELD, CSN_LEASE_GONE } csn_lease;
+int csn_lease_claim(csn_local_box *box, csn_error *err);
+csn_lease csn_lease_of(int dir_fd);
+void csn_lease_drop(csn_local_box *box); /* the lease as well; the last reference may go with it */
+/* What is ours goes with the engine, also if it is stopped. */
+void csn_lease_remove(csn_local_box *box);
 
 /* foreign.c. The second wants the directory's lock. */
 pid_t csn_box_keeper_pid(int dir_fd); /* 0: none, or out of sight */

@@ -40,8 +40,6 @@ static void on_retry(csn_timer *timer, void *user);
 /* The last step. The box's reference is that of csn_local_box_lost(). */
 static void end_lost(csn_local_box *box, bool must_wait)
 {
-    bool had_lease = box->has_lease;
-
     if (box->dir_fd < 0) /* borrowed: what became of it is its lender's to say */
         box->base.state = CSN_STATE_STOPPED;
     else if (!box->is_busy && !clean_up(box, must_wait)) { /* a launch cleans up itself */
@@ -50,11 +48,10 @@ static void end_lost(csn_local_box *box, bool must_wait)
             return;
         (void) clean_up(box, true); /* true, since it waits */
     }
-    box->has_lease = false;
     csn_local_exec_lost(box);
     csn_conn_fail_all(&box->conn);
-    if (had_lease)
-        csn_box_unref(&box->base);
+    if (box->lease_fd < 0 || box->base.state == CSN_STATE_DELETED)
+        csn_lease_drop(box); /* what is ours and stopped goes with the engine */
     csn_box_unref(&box->base);
 }
 

@@ -142,7 +142,8 @@ static int sweep_locked(csn_local *local, csn_place *place, const char *id, int 
     r = csn_record_read(dir_fd, &wish, &why);
     if (r == CSN_E_NOT_FOUND)
         memcpy(wish.id, id, CSN_ID_SIZE);
-    else if (r < 0 || (wish.phase == CSN_PHASE_KEPT && !wish.is_ephemeral && !is_expired(&wish)))
+    else if (r < 0 || (wish.phase == CSN_PHASE_KEPT && !wish.is_ephemeral && !is_expired(&wish) &&
+                       csn_lease_of(dir_fd) != CSN_LEASE_GONE))
         return 0;
     wish.is_ephemeral = is_in_run; /* also of a box whose record was never written */
     r = csn_box_remove(local, &wish, dir_fd, err);
