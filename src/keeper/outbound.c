@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,8 +15,8 @@
 
 enum { SLIRP_WAIT_MS = 5000 };
 
-/* Routes are made in the sandbox's network namespace, by a child that stays there: the keeper goes nowhere. */
-static int refuse_private(csn_keeper *k)
+/* In the sandbox's network namespace, by a child that stays there: the keeper goes nowhere. */
+static int run_inside(csn_keeper *k, int (*run)(const csn_net_addr *addrs, size_t n))
 {
     static csn_net_addr addrs[CSN_NET_MAX_ADDRS];
     csn_auto(fd) int pidfd = -1;
@@ -29,17 +30,39 @@ static int refuse_private(csn_keeper *k)
     if (pid == 0) {
         if (setns(k->userns_fd, CLONE_NEWUSER) < 0 || setns(k->netns_fd, CLONE_NEWNET) < 0)
             _exit(errno);
-        _exit(-csn_net_refuse_private(-1, addrs, n));
+        _exit(-run(addrs, n));
     }
     if (pid < 0)
         return pid;
     r = csn_pidfd_reap_until(pidfd, csn_deadline_in_ms(SLIRP_WAIT_MS), &end);
     if (r < 0) {
-        (void) csn_pidfd_signal(pidfd, SIGKILL); /* it does nothing that could be half done */
+        (void) csn_pidfd_signal(pidfd,
+                                SIGKILL); /* the start fails: what is half done goes with it */
         (void) csn_pidfd_reap(pidfd, false, &end);
         return r;
     }
     return end.by_signal ? -EIO : -end.status;
+}
+
+static int refuse_routes(const csn_net_addr *addrs, size_t n)
+{
+    return csn_net_refuse_private(-1, addrs, n);
+}
+
+/* Before there is a link: nothing gets out in between. */
+static int refuse_private(csn_keeper *k, csn_error *err)
+{
+    int r = run_inside(k, csn_net_filter);
+
+    if (r == -ENOMEM || r == -ETIMEDOUT)
+        return csn_fail_sys(err, r, "filter the network");
+    if (r < 0)
+        return csn_fail(err, CSN_E_UNSUPPORTED,
+                        "network 'outbound' needs nftables in a network namespace: %s"
+                        " (modprobe nf_tables)",
+                        strerror(-r));
+    r = run_inside(k, refuse_routes);
+    return r < 0 ? csn_fail_sys(err, r, "refuse private addresses") : CSN_OK;
 }
 
 /* That no network can be had here is for the caller to know, in these words. */
@@ -70,13 +93,13 @@ int csn_outbound_start(csn_keeper *k, csn_error *err)
         return CSN_OK;
     if (csn_slirp_check(&missing, &remedy) < 0)
         return csn_fail(err, CSN_E_UNSUPPORTED, "network 'outbound' needs %s (%s)", missing, remedy);
+    r = refuse_private(k, err);
+    if (r != CSN_OK)
+        return r;
     slirp.program = csn_slirp_find();
     r = csn_slirp_start(&slirp, csn_deadline_in_ms(SLIRP_WAIT_MS), &k->slirp_pid, &k->slirp_pidfd,
                         &why);
-    if (r < 0)
-        return fail_slirp(err, r, &why);
-    r = refuse_private(k);
-    return r < 0 ? csn_fail_sys(err, r, "refuse private addresses") : CSN_OK;
+    return r < 0 ? fail_slirp(err, r, &why) : CSN_OK;
 }
 
 void csn_outbound_stop(csn_keeper *k)

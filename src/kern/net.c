@@ -81,7 +81,7 @@ int csn_net_addresses(csn_net_addr *addrs, size_t max, size_t *ret_n)
     } request = { .header = { .nlmsg_len = sizeof(request), .nlmsg_type = RTM_GETADDR } };
     struct collect c = { addrs, max, 0 };
     csn_netlink nl;
-    int r = csn_netlink_open(&nl);
+    int r = csn_netlink_open(&nl, NETLINK_ROUTE);
 
     if (r < 0)
         return r;
@@ -120,6 +120,12 @@ static const csn_net_addr refused6[] = {
     { AF_INET6, 10, { 0xfe, 0xc0 } },                /* site-local */
     { AF_INET6, 8, { 0xff } },                       /* multicast */
 };
+
+const csn_net_addr *csn_net_refused4(size_t *ret_n)
+{
+    *ret_n = CSN_COUNT(refused4);
+    return refused4;
+}
 
 static bool is_within(const uint8_t *addr, const csn_net_addr *range)
 {
@@ -235,7 +241,7 @@ int csn_net_refuse_private(int proc_fd, const csn_net_addr *extra, size_t n_extr
     int r = switch_off_ipv6(proc_fd);
 
     if (r == 0)
-        r = csn_netlink_open(&nl);
+        r = csn_netlink_open(&nl, NETLINK_ROUTE);
     if (r < 0)
         return r;
     r = refuse_all(&nl, extra, n_extra);

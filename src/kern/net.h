@@ -25,15 +25,25 @@ int csn_net_loopback_up(void);
  * *ret_n may exceed what fits: then -E2BIG. */
 int csn_net_addresses(csn_net_addr *addrs, size_t max, size_t *ret_n);
 
-/* R26: unreachable routes in the current namespace for every range that no policy may reach, and
- * for `extra` (the host's own addresses). IPv6 is switched off (`proc_fd`: a procfs root or -1 for
- * /proc). More specific routes win over these, so the link's own subnet stays reachable. */
+/* R26: a filter in the current namespace that lets nothing but the loopback's traffic pass to or from the ranges that
+ * no policy may reach and `extra` (the host's own addresses), whatever routes and interface a packet was given, and
+ * through the link nothing but what goes to its gateway or its resolver. To be made before the link is. What it answers
+ * when nftables can't be had is the kernel's: -EPROTONOSUPPORT, -EINVAL, -ENOENT, -EOPNOTSUPP. */
+int csn_net_filter(const csn_net_addr *extra, size_t n_extra);
+
+/* The same ranges as unreachable routes: no wall against those who name an interface, but everybody else is told at
+ * once. IPv6 is switched off (`proc_fd`: a procfs root or -1 for /proc). More specific routes win over these, so the
+ * link's own subnet stays reachable. */
 int csn_net_refuse_private(int proc_fd, const csn_net_addr *extra, size_t n_extra);
 
 /* True when `addr` (an IPv4 or IPv6 address, any form: mapped, NAT64, 6to4) is one that R26 always
  * refuses. Decides on the address, never on a name. */
 bool csn_net_is_refused(const csn_net_addr *addr);
 
+/* The IPv4 ranges of it. */
+const csn_net_addr *csn_net_refused4(size_t *ret_n);
+
+#define CSN_SLIRP_NET  198, 18, 0 /* the first bytes; its gateway is .2 */
 #define CSN_SLIRP_CIDR "198.18.0.0/24"
 #define CSN_SLIRP_DNS  "198.18.0.3"
 

@@ -12,13 +12,13 @@
 
 #define MAX_MESSAGES 65536 /* of one dump */
 
-int csn_netlink_open(csn_netlink *nl)
+int csn_netlink_open(csn_netlink *nl, int protocol)
 {
     int r = csn_fault("netlink");
 
     if (r < 0)
         return r;
-    nl->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    nl->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
     nl->sequence = 1;
     return nl->fd < 0 ? -errno : 0;
 }
@@ -42,14 +42,18 @@ int csn_netlink_put(struct nlmsghdr *request, size_t size, uint16_t type, const 
     return 0;
 }
 
-static int send_request(csn_netlink *nl, struct nlmsghdr *request)
+static int send_bytes(csn_netlink *nl, const void *bytes, size_t len)
 {
     struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+    ssize_t n = sendto(nl->fd, bytes, len, 0, (struct sockaddr *) &kernel, sizeof(kernel));
 
-    request->nlmsg_seq = ++nl->sequence;
-    ssize_t n =
-        sendto(nl->fd, request, request->nlmsg_len, 0, (struct sockaddr *) &kernel, sizeof(kernel));
     return n < 0 ? -errno : 0;
+}
+
+static int send_request(csn_netlink *nl, struct nlmsghdr *request)
+{
+    request->nlmsg_seq = ++nl->sequence;
+    return send_bytes(nl, request, request->nlmsg_len);
 }
 
 /* The kernel's error message: -errno, or 0 as acknowledgement. */
@@ -95,6 +99,17 @@ int csn_netlink_do(csn_netlink *nl, struct nlmsghdr *request)
     request->nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
     int r = send_request(nl, request);
 
+    return r < 0 ? r : receive(nl, NULL, NULL);
+}
+
+int csn_netlink_batch(csn_netlink *nl, void *messages, size_t len)
+{
+    size_t left = len;
+
+    nl->sequence++;
+    for (struct nlmsghdr *m = messages; NLMSG_OK(m, left); m = NLMSG_NEXT(m, left))
+        m->nlmsg_seq = nl->sequence;
+    int r = send_bytes(nl, messages, len);
     return r < 0 ? r : receive(nl, NULL, NULL);
 }
 

@@ -296,6 +296,10 @@ static int check_slirp(const struct probe *p, csn_probe_item *item)
     int r = csn_slirp_check(&missing, &remedy);
 
     (void) p;
+    if (r == 0 && (r = csn_try_net_filter()) < 0) {
+        missing = "nftables in a network namespace";
+        remedy = "modprobe nf_tables";
+    }
     (void) snprintf(item->detail, sizeof(item->detail), "%s%s", r < 0 ? "without " : "",
                     r < 0 ? missing : path);
     if (remedy)

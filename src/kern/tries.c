@@ -17,6 +17,7 @@
 #include "caps.h"
 #include "missing.h"
 #include "mount.h"
+#include "net.h"
 #include "overlay.h"
 #include "pidfd.h"
 #include "seccomp.h"
@@ -125,6 +126,17 @@ static int forbid_nested(const void *arg)
 int csn_try_no_nesting(void)
 {
     return try_in(CSN_CLONE_NEWUSER | CSN_CLONE_NEWNS | CSN_CLONE_NEWPID, forbid_nested, NULL);
+}
+
+static int filter_network(const void *arg)
+{
+    (void) arg;
+    return csn_net_filter(NULL, 0);
+}
+
+int csn_try_net_filter(void)
+{
+    return try_in(CSN_CLONE_NEWUSER | CSN_CLONE_NEWNET, filter_network, NULL);
 }
 
 /* --- file systems ----------------------------------------------------------------------------------------------- */

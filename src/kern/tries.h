@@ -17,6 +17,7 @@ int csn_try_overlay(void);
 int csn_try_proc(void);
 int csn_try_pivot(void);
 int csn_try_filter(void);
+int csn_try_net_filter(void); /* what the outbound policy is held by */
 
 /* The privileged way only. */
 int csn_try_id_range(void);
