@@ -85,7 +85,10 @@ static int fail_slirp(csn_error *err, int r, const csn_slirp_end *why)
 int csn_outbound_start(csn_keeper *k, csn_error *err)
 {
     csn_slirp_end why = { .said = "" };
-    csn_slirp slirp = { .netns_fd = k->netns_fd, .userns_fd = k->userns_fd };
+    csn_slirp slirp = { .netns_fd = k->netns_fd,
+                        .userns_fd = k->userns_fd,
+                        .is_inside = k->is_privileged,
+                        .cgroup = &k->cgroup };
     const char *missing, *remedy;
     int r;
 

@@ -261,3 +261,76 @@ TEST_TIMEOUT(a_sandbox_does_not_fill_the_table_of_neighbours, 180)
     CHECK_STR(out, "[]\n");
     stop_box(&b, -1, true);
 }
+
+/* ---- the link's own limits ---- */
+
+static bool is_link_of(const box *b, pid_t pid)
+{
+    char path[64], text[512] = "", parent[64];
+
+    (void) snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
+    csn_auto(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || csn_read_all(fd, text, sizeof(text) - 1) <= 0)
+        return false;
+    (void) snprintf(parent, sizeof(parent), "(slirp4netns) S %d ", b->ready.keeper_pid);
+    return strstr(text, parent) != NULL;
+}
+
+static pid_t find_link(const box *b)
+{
+    const int64_t deadline = csn_deadline_in_ms(DEADLINE_MS * csn_test_slow());
+
+    while (csn_now_ns() < deadline)
+        for (pid_t pid = 1; pid < 4194304; pid++)
+            if (is_link_of(b, pid)) /* asleep, as it mostly is */
+                return pid;
+    FAIL("there is no slirp4netns");
+}
+
+static void read_proc(pid_t pid, const char *name, char *out, size_t size)
+{
+    char path[64];
+
+    (void) snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, name);
+    csn_auto(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    ssize_t n = csn_read_all(fd, out, size - 1);
+    CHECK(n >= 0);
+    out[n] = '\0';
+}
+
+TEST(the_link_lives_within_the_limits_of_its_sandbox)
+{
+    static box b;
+    char text[8192], want[96];
+
+    need_link();
+    start_box(&b, make_state(), CSN_PLAN_EPHEMERAL | CSN_PLAN_OUTBOUND);
+    pid_t link = find_link(&b);
+    read_proc(link, "limits", text, sizeof(text));
+    const char *files = strstr(text, "Max open files");
+    CHECK(files);
+    CHECK(strncmp(files + strlen("Max open files"), "            1024                 1024 ", 38) ==
+          0);
+    read_proc(link, "status", text, sizeof(text));
+    CHECK(strstr(text, "NoNewPrivs:\t1"));
+    if (is_machines_root()) {
+        const unsigned nobody = (unsigned) b.plan.id_base + 65534;
+        (void) snprintf(want, sizeof(want), "Uid:\t%u\t%u\t%u\t%u\nGid:\t%u\t", nobody, nobody,
+                        nobody, nobody, nobody);
+        CHECK(strstr(text, want));
+    }
+    read_proc(link, "cgroup", text, sizeof(text));
+    if (b.ready.limits_kernel & CSN_LIMIT_MEMORY && b.ready.limits_kernel & CSN_LIMIT_PIDS) {
+        csn_str rest = csn_str_of(text), line;
+        size_t n = 0;
+        while (csn_str_split(&rest, '\n', &line))
+            n +=
+                memmem(line.data, line.len, b.id, strlen(b.id)) &&
+                (memmem(line.data, line.len, ":memory:", 8) ||
+                 memmem(line.data, line.len, ":pids:", 6) || memmem(line.data, line.len, "0::", 3));
+        CHECK_INT(n, b.ready.limits_kernel && strstr(text, ":memory:") ? 2 : 1);
+    }
+    stop_box(&b, -1, true);
+    CHECK(!is_link_of(&b, link));
+}

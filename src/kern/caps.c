@@ -94,6 +94,18 @@ int csn_caps_limit(uint64_t mask)
     return r < 0 ? r : set_caps(effective & mask, permitted & mask, 0);
 }
 
+int csn_caps_pass_on(uint64_t mask)
+{
+    int r = lower_bounding(mask); /* what setns() gave has the right to: all */
+
+    if (r == 0)
+        r = set_caps(mask, mask, mask);
+    for (unsigned long cap = 0; r == 0 && cap <= MAX_CAP; cap++)
+        if (mask >> cap & 1 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+            r = -errno;
+    return r;
+}
+
 int csn_caps_get(csn_caps *ret_caps)
 {
     csn_caps caps = { 0, 0, 0, 0, 0 };

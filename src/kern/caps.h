@@ -27,6 +27,10 @@ int csn_caps_keep(uint64_t mask);
  * processes that have no CAP_SETPCAP to lose. Never fails for want of privilege. */
 int csn_caps_clear(void);
 
+/* Only these are left, and what this thread executes has them, whoever it runs as; with PR_SET_KEEPCAPS they may come from
+ * before a change of ids. */
+int csn_caps_pass_on(uint64_t mask);
+
 /* Only lowers the effective and permitted sets to their intersection with `mask`. */
 int csn_caps_limit(uint64_t mask);
 

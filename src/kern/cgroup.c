@@ -255,6 +255,26 @@ int csn_cgroup_join(const csn_cgroup *cg)
     return r;
 }
 
+int csn_cgroup_open_joins(const csn_cgroup *cg, uint32_t controllers, int *fds, size_t *ret_n)
+{
+    const char *file = cg->rung == CSN_CGROUP_V2 ? "cgroup.procs" : "tasks";
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < cg->n; i++) {
+        if (!(cg->in[i].controllers & controllers))
+            continue;
+        fds[n] = openat(cg->in[i].dir_fd, file, O_WRONLY | O_CLOEXEC);
+        if (fds[n] < 0) {
+            int r = -errno;
+            csn_close_many(fds, n);
+            return r;
+        }
+        n++;
+    }
+    *ret_n = n;
+    return 0;
+}
+
 int csn_cgroup_attach(const csn_cgroup *cg, int pid)
 {
     int r = 0;

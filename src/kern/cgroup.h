@@ -108,6 +108,10 @@ int csn_cgroup_join(const csn_cgroup *cg);
 /* v2, when the child could not be born there: moves `pid`. Works on v1 too, slowly. */
 int csn_cgroup_attach(const csn_cgroup *cg, int pid);
 
+/* For a helper that works for the sandbox outside of it: opens what a process writes "0" to, to be counted with it, in
+ * the hierarchies that hold any of `controllers`. At most CSN_CG_N descriptors, the caller's to close. */
+int csn_cgroup_open_joins(const csn_cgroup *cg, uint32_t controllers, int *fds, size_t *ret_n);
+
 /* Closes only the `tasks` descriptors: after the child has joined nobody needs them. */
 void csn_cgroup_close_tasks(csn_cgroup *cg);
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cgroup.h"
 #include "pidfd.h"
 
 /* The current network namespace, by ioctl and rtnetlink. */
@@ -51,7 +52,12 @@ typedef struct csn_slirp {
     const char *program; /* absolute path */
     int netns_fd;        /* of the sandbox */
     int userns_fd;       /* its owner */
+    bool
+        is_inside; /* as nobody of that user namespace; else as whoever we are (the ordinary way) */
+    const csn_cgroup *cgroup; /* counted with the sandbox; NULL: nothing counts */
 } csn_slirp;
+
+enum { CSN_SLIRP_FILES = 1024 };
 
 /* How slirp4netns ended when its link did not come up, and the last line it said (maybe ""). */
 typedef struct csn_slirp_end {
@@ -60,7 +66,7 @@ typedef struct csn_slirp_end {
 } csn_slirp_end;
 
 /* Starts slirp4netns for the outbound policy and waits until its link is up, at most until
- * `deadline_ns` (CLOCK_MONOTONIC). The child dies with us. Its pidfd is the caller's to signal and
+ * `deadline_ns` (CLOCK_MONOTONIC). It may have CSN_SLIRP_FILES descriptors. The child dies with us. Its pidfd is the caller's to signal and
  * reap. On failure nothing remains; -ENETDOWN: it ended, as *ret_end says. */
 int csn_slirp_start(const csn_slirp *slirp, int64_t deadline_ns, pid_t *ret_pid, int *ret_pidfd,
                     csn_slirp_end *ret_end);

@@ -138,8 +138,8 @@ int csn_memfd_check_sealed(int fd)
 }
 
 int csn_spawn_prepared(int program_fd, char *const argv[], char *const envp[], const int stdio[3],
-                       const int *keep, size_t n_keep, int (*prepare)(void), pid_t *ret_pid,
-                       int *ret_pidfd)
+                       const int *keep, size_t n_keep, int (*prepare)(void *user), void *user,
+                       pid_t *ret_pid, int *ret_pidfd)
 {
     int fds[3 + CSN_MAX_FDS] = { stdio[0], stdio[1], stdio[2] };
     size_t n_fds = 3;
@@ -160,7 +160,7 @@ int csn_spawn_prepared(int program_fd, char *const argv[], char *const envp[], c
         sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL); /* ours are blocked for the signalfd */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent ||
-            csn_fds_place(fds, n_fds) < 0 || prepare() < 0)
+            csn_fds_place(fds, n_fds) < 0 || prepare(user) < 0)
             _exit(127);
         if (program_fd >= 0 && fcntl((int) n_fds - 1, F_SETFD, FD_CLOEXEC) == 0)
             (void) csn_exec_fd((int) n_fds - 1, argv, envp); /* returns only to fail */
@@ -173,9 +173,15 @@ int csn_spawn_prepared(int program_fd, char *const argv[], char *const envp[], c
     return 0;
 }
 
+static int own_mounts(void *user)
+{
+    (void) user;
+    return csn_own_mounts();
+}
+
 int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
                       size_t n_keep, pid_t *ret_pid, int *ret_pidfd)
 {
-    return csn_spawn_prepared(-1, argv, envp, stdio, keep, n_keep, csn_own_mounts, ret_pid,
+    return csn_spawn_prepared(-1, argv, envp, stdio, keep, n_keep, own_mounts, NULL, ret_pid,
                               ret_pidfd);
 }

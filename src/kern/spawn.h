@@ -44,13 +44,13 @@ int csn_memfd_check_sealed(int fd);
 int csn_spawn_program(char *const argv[], char *const envp[], const int stdio[3], const int *keep,
                       size_t n_keep, pid_t *ret_pid, int *ret_pidfd);
 
-/* The same; `prepare` runs in the child as the last thing before exec, with the descriptors in
+/* The same; `prepare(user)` runs in the child as the last thing before exec, with the descriptors in
  * place, and keeps the program from starting when it returns -errno. It takes the place of
  * csn_own_mounts(): it calls that, or takes away the right to mount. With `program_fd` (-1: none)
  * that file is executed and argv[0] is only its name: whoever `prepare` makes of us may not be able
  * to walk to it. */
 int csn_spawn_prepared(int program_fd, char *const argv[], char *const envp[], const int stdio[3],
-                       const int *keep, size_t n_keep, int (*prepare)(void), pid_t *ret_pid,
-                       int *ret_pidfd);
+                       const int *keep, size_t n_keep, int (*prepare)(void *user), void *user,
+                       pid_t *ret_pid, int *ret_pidfd);
 
 #endif

@@ -214,12 +214,12 @@ TEST(the_link_comes_up_and_routes_decide_what_it_reaches)
 /* More than is kept is not kept, and does not hold it up. */
 #define TALKER \
     "#!/bin/sh\necho first >&2\necho the tap device said no >&2\n" \
-    "head -c 100000 /dev/zero >&2 2>/dev/null\nexit 3\n"
+    "printf '\\000%0100000d' 0 >&2\nexit 3\n"
 
 TEST(a_link_that_cannot_start_leaves_nothing_and_tells_why)
 {
     char *script = csn_test_path("slirp");
-    csn_slirp slirp = { "/bin/false", -1, -1 };
+    csn_slirp slirp = { .program = "/bin/false" };
     csn_slirp_end why;
     int link = -1;
     pid_t pid;
@@ -232,8 +232,6 @@ TEST(a_link_that_cannot_start_leaves_nothing_and_tells_why)
     CHECK_INT(csn_slirp_start(&slirp, csn_deadline_in_ms(10000), &pid, &link, &why), -ENETDOWN);
     CHECK_INT(why.end.status, 125);
     CHECK_STR(why.said, "Try '/usr/bin/env --help' for more information.");
-    if (!is_machines_root())
-        return; /* a user's link may execute the system's programs only */
     int fd = open(script, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
     CHECK_INT(csn_write_all(fd, TALKER, strlen(TALKER)), 0);
     csn_close(&fd);

@@ -44,8 +44,9 @@ static int become(void)
     return r < 0 ? r : csn_no_new_privs();
 }
 
-static int enter_and_become(void)
+static int enter_and_become(void *user)
 {
+    (void) user;
     if (fchdir(DATA_FD) < 0 || close(DATA_FD) < 0)
         return -errno;
     return become();
@@ -159,7 +160,7 @@ static int spawn(csn_wd *wd, const csn_warden_options *o, int far_end, int front
         r = make_envp(&key, envp);
     if (r == 0)
         r = csn_spawn_prepared(program_fd, argv, envp, stdio, keep, CSN_COUNT(keep),
-                               enter_and_become, &wd->front_pid, &wd->front_pidfd);
+                               enter_and_become, NULL, &wd->front_pid, &wd->front_pidfd);
     return r < 0 ? csn_fail_sys(err, r, "start '%.128s'", program.data) : CSN_OK;
 }
 
