@@ -3,16 +3,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "boxes.h"
+#include "disk.h"
 #include "image.h"
-#include "images.h"
-#include "names.h"
 #include "record.h"
 #include "tree.h"
 
@@ -37,11 +38,39 @@ static void tell(const char *name, const csn_image_record *rec, csn_image_fn fn,
     fn(&info, user);
 }
 
+/* ---- looking ---- */
+
+typedef struct image_look {
+    csn_disk_verb base;
+    csn_names names;
+    csn_image_record *records; /* one for each name; without layers: removed meanwhile */
+    csn_image_fn fn;
+    void *user;
+} image_look;
+
+static void free_look(csn_disk_verb *v)
+{
+    image_look *look = csn_container_of(v, image_look, base);
+
+    for (size_t i = 0; look->records && i < look->names.n; i++)
+        csn_image_record_auto(&look->records[i]);
+    free(look->records);
+    csn_names_auto(&look->names);
+}
+
+static void tell_look(csn_disk_verb *v)
+{
+    image_look *look = csn_container_of(v, image_look, base);
+
+    for (size_t i = 0; i < look->names.n; i++)
+        if (look->records[i].ref.n_layers > 0 || look->records[i].ref.is_host_based)
+            tell(look->names.at[i], &look->records[i], look->fn, look->user);
+}
+
 /* The machine itself: nothing of it is ours but the small base layer. */
-static int tell_host(int state_fd, csn_image_fn fn, void *user, csn_error *err)
+static int load_host(int state_fd, csn_image_record *rec, csn_error *err)
 {
     csn_auto(image_ref) csn_image_ref ref = CSN_IMAGE_REF_INIT;
-    csn_image_record rec = { .ref = { .is_host_based = 1 }, .source = "host" };
     csn_tree_count count = { 0, 0 };
     char path[96];
     int r;
@@ -49,46 +78,81 @@ static int tell_host(int state_fd, csn_image_fn fn, void *user, csn_error *err)
     r = csn_image_resolve(state_fd, "host", &ref, err);
     if (r < 0)
         return r;
-    (void) snprintf(path, sizeof(path), "layers/%s", ref.layers[0]); /* fits */
+    rec->ref.is_host_based = 1;
+    (void) csn_str_copy(rec->source, sizeof(rec->source), csn_str_of("host")); /* fits */
+    (void) snprintf(path, sizeof(path), "layers/%s", ref.layers[0]);           /* fits */
     if (csn_tree_measure(state_fd, path, &count) == 0)
-        rec.size_bytes = count.bytes;
-    tell("host", &rec, fn, user);
+        rec->size_bytes = count.bytes;
     return CSN_OK;
 }
 
-static int tell_image(int state_fd, const char *name, csn_image_fn fn, void *user, csn_error *err)
+static int load_all(image_look *look, csn_error *err)
 {
-    csn_auto(image_record) csn_image_record rec = CSN_IMAGE_RECORD_INIT;
-    int r;
+    const int state_fd = look->base.state_fd;
+    int r = CSN_OK;
 
-    r = csn_image_record_load(state_fd, name, &rec, err);
-    if (r == CSN_OK)
-        tell(name, &rec, fn, user);
-    return r;
-}
-
-int csn_images_list(int state_fd, csn_image_fn fn, void *user, csn_error *err)
-{
-    csn_auto(names) csn_names names = CSN_NAMES_INIT;
-    int r = csn_names_read(state_fd, "images", &names);
-
-    if (r < 0)
-        return csn_fail_sys(err, r, "list images");
-    r = tell_host(state_fd, fn, user, err);
-    for (size_t i = 0; r == CSN_OK && i < names.n; i++) {
-        r = tell_image(state_fd, names.at[i], fn, user, err);
-        if (r == CSN_E_NOT_FOUND) /* removed meanwhile */
+    look->records = csn_calloc(look->names.n + 1, sizeof(*look->records));
+    if (!look->records)
+        return csn_fail(err, CSN_E_NO_MEMORY, "look at images");
+    for (size_t i = 0; r == CSN_OK && i < look->names.n; i++) {
+        if (csn_streq(look->names.at[i], "host"))
+            r = load_host(state_fd, &look->records[i], err);
+        else
+            r = csn_image_record_load(state_fd, look->names.at[i], &look->records[i], err);
+        if (r == CSN_E_NOT_FOUND && look->base.name[0] == '\0') /* of a list: removed meanwhile */
             r = CSN_OK;
     }
     return r;
 }
 
-int csn_images_inspect(int state_fd, const char *name, csn_image_fn fn, void *user, csn_error *err)
+/* The machine itself comes first. */
+static int list(csn_disk_verb *v, csn_error *err)
 {
-    if (csn_streq(name, "host"))
-        return tell_host(state_fd, fn, user, err);
-    return tell_image(state_fd, name, fn, user, err);
+    image_look *look = csn_container_of(v, image_look, base);
+    csn_auto(names) csn_names named = CSN_NAMES_INIT;
+    int r = csn_names_read(v->state_fd, "images", &named);
+
+    if (r == 0)
+        r = csn_names_add(&look->names, "host");
+    for (size_t i = 0; r == 0 && i < named.n; i++)
+        r = csn_names_add(&look->names, named.at[i]);
+    return r < 0 ? csn_fail_sys(err, r, "list images") : load_all(look, err);
 }
+
+static int inspect(csn_disk_verb *v, csn_error *err)
+{
+    image_look *look = csn_container_of(v, image_look, base);
+    int r = csn_names_add(&look->names, v->name);
+
+    return r < 0 ? csn_fail_sys(err, r, "look at image '%s'", v->name) : load_all(look, err);
+}
+
+static int start_look(csn_images *images, const char *name, csn_image_fn fn, void *user, csn_op *op,
+                      int (*run)(csn_disk_verb *v, csn_error *err), csn_error *err)
+{
+    image_look *look = csn_disk_verb_new(images, sizeof(*look), name, op, err);
+
+    if (!look)
+        return CSN_E_NO_MEMORY;
+    look->fn = fn;
+    look->user = user;
+    look->base.tell = tell_look;
+    look->base.free = free_look;
+    return csn_disk_verb_start(&look->base, run, err);
+}
+
+int csn_images_list(csn_images *images, csn_image_fn fn, void *user, csn_op *op, csn_error *err)
+{
+    return start_look(images, NULL, fn, user, op, list, err);
+}
+
+int csn_images_inspect(csn_images *images, const char *name, csn_image_fn fn, void *user,
+                       csn_op *op, csn_error *err)
+{
+    return start_look(images, name, fn, user, op, inspect, err);
+}
+
+/* ---- removing ---- */
 
 /* The name goes first and at once: moved aside, then taken apart. */
 static int drop_record(int state_fd, const char *name, csn_error *err)
@@ -125,16 +189,15 @@ static int check_idle(int state_fd, const char *name, csn_error *err)
 }
 
 /* Layers a sweep took the name of but couldn't remove: "root inside" wrote them with subordinate ids. */
-static void clear_gone(csn_images *images)
+static void note_gone(csn_disk_verb *v)
 {
-    csn_auto(fd) int alone = -1;
     struct dirent *entry;
     DIR *dir;
     int fd;
 
-    if (csn_layers_hold_alone(images->state_fd, &alone, NULL) < 0)
+    if (csn_layers_hold_alone(v->state_fd, &v->lock_fd, NULL) < 0)
         return; /* another time */
-    fd = openat(images->state_fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = openat(v->state_fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
         csn_close(&fd);
@@ -145,29 +208,35 @@ static void clear_gone(csn_images *images)
 
         (void) snprintf(path, sizeof(path), "layers/%s", entry->d_name); /* fits */
         if (csn_starts_with(entry->d_name, ".gone-"))
-            (void) images->remove_tree(path, images->user, NULL); /* another time, then */
+            (void) csn_names_add(&v->left, path); /* another time, then */
     }
     (void) closedir(dir); /* only read from */
 }
 
-int csn_images_remove(csn_images *images, const char *name, csn_error *err)
+static int remove_image(csn_disk_verb *v, csn_error *err)
 {
     csn_auto(image_record) csn_image_record rec = CSN_IMAGE_RECORD_INIT;
-    const int state_fd = images->state_fd;
-    int r;
+    int r = csn_image_record_load(v->state_fd, v->name, &rec, err);
+
+    if (r == CSN_E_INVALID || r == CSN_E_NOT_FOUND) /* a broken record may go */
+        return r;
+    r = check_idle(v->state_fd, v->name, err);
+    if (r == CSN_OK)
+        r = drop_record(v->state_fd, v->name, err);
+    if (r == CSN_OK) { /* what stays goes with a later sweep */
+        (void) csn_layer_sweep(v->state_fd, NULL, NULL, NULL, NULL);
+        note_gone(v);
+    }
+    return r;
+}
+
+int csn_images_remove(csn_images *images, const char *name, csn_op *op, csn_error *err)
+{
+    csn_disk_verb *v;
 
     if (!name || csn_streq(name, "host"))
         return csn_fail(err, CSN_E_INVALID,
                         "image 'host' is this machine itself: it can't be removed");
-    r = csn_image_record_load(state_fd, name, &rec, err);
-    if (r == CSN_E_INVALID || r == CSN_E_NOT_FOUND) /* a broken record may go */
-        return r;
-    r = check_idle(state_fd, name, err);
-    if (r == CSN_OK)
-        r = drop_record(state_fd, name, err);
-    if (r == CSN_OK) { /* what stays goes with a later sweep */
-        (void) csn_layer_sweep(state_fd, NULL, NULL, NULL, NULL);
-        clear_gone(images);
-    }
-    return r;
+    v = csn_disk_verb_new(images, sizeof(*v), name, op, err);
+    return v ? csn_disk_verb_start(v, remove_image, err) : CSN_E_NO_MEMORY;
 }

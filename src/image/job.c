@@ -18,11 +18,12 @@
 #include "tree.h"
 
 void csn_images_init(csn_images *images, int state_fd, const char *libexec, csn_loop *loop,
-                     csn_remove_tree_fn *remove_tree, void *user)
+                     csn_workers *workers, csn_remove_tree_fn *remove_tree, void *user)
 {
     *images = (csn_images){ .state_fd = state_fd,
                             .libexec = libexec,
                             .loop = loop,
+                            .workers = workers,
                             .remove_tree = remove_tree,
                             .user = user };
     csn_list_init(&images->jobs);

@@ -28,7 +28,7 @@ void csn_names_auto(csn_names *names)
     errno = saved;
 }
 
-static int add(csn_names *names, const char *name)
+int csn_names_add(csn_names *names, const char *name)
 {
     if ((names->n & (names->n - 1)) == 0) { /* full at every power of two */
         size_t cap = names->n ? names->n * 2 : 1;
@@ -62,7 +62,7 @@ int csn_names_read(int dirfd, const char *path, csn_names *ret)
     }
     while (r == 0 && (entry = readdir(dir)))
         if (csn_is_name(entry->d_name))
-            r = add(&names, entry->d_name);
+            r = csn_names_add(&names, entry->d_name);
     (void) closedir(dir); /* only read from */
     if (r < 0)
         return r;

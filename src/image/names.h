@@ -7,7 +7,7 @@
 #include "base/auto.h"
 
 typedef struct csn_names {
-    char **at; /* owned, sorted */
+    char **at; /* owned */
     size_t n;
 } csn_names;
 
@@ -18,6 +18,7 @@ typedef struct csn_names {
 
 /* The entries of dirfd/path for which csn_is_name() holds; a missing directory has none. 0 or -errno. */
 int csn_names_read(int dirfd, const char *path, csn_names *ret);
+int csn_names_add(csn_names *names, const char *name); /* at the end; 0 or -errno */
 void csn_names_auto(csn_names *names);
 
 #endif

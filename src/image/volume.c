@@ -3,20 +3,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "boxes.h"
+#include "disk.h"
 #include "image.h"
-#include "images.h"
 #include "kern/way.h"
-#include "names.h"
 #include "tree.h"
 
 enum { RECORD_MAX = 64 << 10, USER_ID = 1000 };
@@ -85,22 +86,70 @@ static int make_volume(int volumes_fd, const char *name, const csn_owner *owner)
     return r;
 }
 
-int csn_volumes_create(int state_fd, const char *name, csn_error *err)
+static int create(csn_disk_verb *v, csn_error *err)
 {
     csn_auto(fd) int hold = -1, volumes_fd = -1;
     csn_owner owner;
     int r;
 
-    r = csn_layers_hold(state_fd, &hold, err);
+    r = csn_layers_hold(v->state_fd, &hold, err);
     if (r >= 0)
         r = find_owner(&owner, err);
     if (r < 0)
         return r;
-    volumes_fd = csn_tree_open_dir(state_fd, "volumes", 0700);
-    r = volumes_fd < 0 ? volumes_fd : make_volume(volumes_fd, name, &owner);
+    volumes_fd = csn_tree_open_dir(v->state_fd, "volumes", 0700);
+    r = volumes_fd < 0 ? volumes_fd : make_volume(volumes_fd, v->name, &owner);
     if (r == -EEXIST)
-        return csn_fail(err, CSN_E_EXISTS, "a volume '%s' exists already", name);
-    return r < 0 ? csn_fail_sys(err, r, "create volume '%s'", name) : CSN_OK;
+        return csn_fail(err, CSN_E_EXISTS, "a volume '%s' exists already", v->name);
+    return r < 0 ? csn_fail_sys(err, r, "create volume '%s'", v->name) : CSN_OK;
+}
+
+int csn_volumes_create(csn_images *images, const char *name, csn_op *op, csn_error *err)
+{
+    csn_disk_verb *v = csn_disk_verb_new(images, sizeof(*v), name, op, err);
+
+    return v ? csn_disk_verb_start(v, create, err) : CSN_E_NO_MEMORY;
+}
+
+/* ---- looking ---- */
+
+typedef struct volume_look {
+    csn_disk_verb base;
+    csn_names names;
+    csn_volume_info *infos; /* one for each name; name NULL: removed meanwhile */
+    csn_volume_fn fn;
+    void *user;
+} volume_look;
+
+static void free_look(csn_disk_verb *v)
+{
+    volume_look *look = csn_container_of(v, volume_look, base);
+
+    csn_names_auto(&look->names);
+    free(look->infos);
+}
+
+static void tell_look(csn_disk_verb *v)
+{
+    volume_look *look = csn_container_of(v, volume_look, base);
+
+    for (size_t i = 0; i < look->names.n; i++)
+        if (look->infos[i].name)
+            look->fn(&look->infos[i], look->user);
+}
+
+static int start_look(csn_images *images, const char *name, csn_volume_fn fn, void *user,
+                      csn_op *op, int (*run)(csn_disk_verb *v, csn_error *err), csn_error *err)
+{
+    volume_look *look = csn_disk_verb_new(images, sizeof(*look), name, op, err);
+
+    if (!look)
+        return CSN_E_NO_MEMORY;
+    look->fn = fn;
+    look->user = user;
+    look->base.tell = tell_look;
+    look->base.free = free_look;
+    return csn_disk_verb_start(&look->base, run, err);
 }
 
 static int load(int state_fd, const char *name, csn_volume_info *ret, csn_error *err)
@@ -125,24 +174,29 @@ static int load(int state_fd, const char *name, csn_volume_info *ret, csn_error 
     return csn_boxes_with_volume(state_fd, name, &ret->n_users, err);
 }
 
-int csn_volumes_list(int state_fd, csn_volume_fn fn, void *user, csn_error *err)
+static int list(csn_disk_verb *v, csn_error *err)
 {
-    csn_auto(names) csn_names names = CSN_NAMES_INIT;
-    int r = csn_names_read(state_fd, "volumes", &names);
+    volume_look *look = csn_container_of(v, volume_look, base);
+    int r = csn_names_read(v->state_fd, "volumes", &look->names);
 
     if (r < 0)
         return csn_fail_sys(err, r, "list volumes");
-    for (size_t i = 0; i < names.n; i++) {
-        csn_volume_info info;
-
-        r = load(state_fd, names.at[i], &info, err);
+    look->infos = csn_calloc(look->names.n + 1, sizeof(*look->infos));
+    if (!look->infos)
+        return csn_fail(err, CSN_E_NO_MEMORY, "list volumes");
+    for (size_t i = 0; i < look->names.n; i++) {
+        r = load(v->state_fd, look->names.at[i], &look->infos[i], err);
         if (r == CSN_E_NOT_FOUND) /* removed meanwhile */
             continue;
         if (r < 0)
             return r;
-        fn(&info, user);
     }
     return CSN_OK;
+}
+
+int csn_volumes_list(csn_images *images, csn_volume_fn fn, void *user, csn_op *op, csn_error *err)
+{
+    return start_look(images, NULL, fn, user, op, list, err);
 }
 
 /* Files in an image (keeper/loop.h) are not counted: it may be in use. */
@@ -160,27 +214,36 @@ static int measure(int state_fd, const char *name, csn_tree_count *ret)
     return csn_tree_measure(state_fd, path, ret);
 }
 
-int csn_volumes_inspect(int state_fd, const char *name, csn_volume_fn fn, void *user,
-                        csn_error *err)
+static int inspect(csn_disk_verb *v, csn_error *err)
 {
+    volume_look *look = csn_container_of(v, volume_look, base);
     csn_tree_count count = { 0, 0 };
-    csn_volume_info info;
     int r;
 
-    r = load(state_fd, name, &info, err);
+    look->infos = csn_calloc(1, sizeof(*look->infos));
+    if (!look->infos || csn_names_add(&look->names, v->name) < 0)
+        return csn_fail(err, CSN_E_NO_MEMORY, "look at volume '%s'", v->name);
+    r = load(v->state_fd, v->name, &look->infos[0], err);
     if (r < 0)
         return r;
-    r = measure(state_fd, name, &count);
+    r = measure(v->state_fd, v->name, &count);
     if (r < 0)
-        return csn_fail_sys(err, r, "count volume '%s'", name);
-    info.size_bytes = count.bytes;
-    info.n_files = count.n_files;
-    fn(&info, user);
+        return csn_fail_sys(err, r, "count volume '%s'", v->name);
+    look->infos[0].size_bytes = count.bytes;
+    look->infos[0].n_files = count.n_files;
     return CSN_OK;
 }
 
+int csn_volumes_inspect(csn_images *images, const char *name, csn_volume_fn fn, void *user,
+                        csn_op *op, csn_error *err)
+{
+    return start_look(images, name, fn, user, op, inspect, err);
+}
+
+/* ---- removing ---- */
+
 /* What its own sandboxes wrote with subordinate ids, only a helper can remove. */
-static int remove_files(csn_images *images, int volumes_fd, const char *gone, csn_error *err)
+static int remove_files(csn_disk_verb *v, int volumes_fd, const char *gone, csn_error *err)
 {
     char path[96];
     int r;
@@ -188,43 +251,50 @@ static int remove_files(csn_images *images, int volumes_fd, const char *gone, cs
     r = csn_tree_remove(volumes_fd, gone);
     if (r == -EACCES || r == -EPERM) {
         (void) snprintf(path, sizeof(path), "volumes/%s", gone); /* fits */
-        return images->remove_tree(path, images->user, err);
+        v->must_go = true;
+        r = csn_names_add(&v->left, path);
     }
     return r < 0 ? csn_fail_sys(err, r, "remove its files") : CSN_OK;
 }
 
-static int drop_volume(csn_images *images, const char *name, csn_error *err)
+static int drop_volume(csn_disk_verb *v, csn_error *err)
 {
     csn_auto(fd) int volumes_fd = -1;
     char gone[48], id[33];
     int r;
 
-    volumes_fd = openat(images->state_fd, "volumes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    volumes_fd = openat(v->state_fd, "volumes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     r = volumes_fd < 0 ? -errno : csn_layer_new_id(id);
     if (r < 0)
-        return csn_fail_sys(err, r, "remove volume '%s'", name);
+        return csn_fail_sys(err, r, "remove volume '%s'", v->name);
     (void) snprintf(gone, sizeof(gone), ".gone-%s", id); /* fits */
-    r = csn_tree_rename(volumes_fd, name, volumes_fd, gone);
+    r = csn_tree_rename(volumes_fd, v->name, volumes_fd, gone);
     if (r < 0)
-        return csn_fail_sys(err, r, "remove volume '%s'", name);
-    r = remove_files(images, volumes_fd, gone, err);
-    return r < 0 ? csn_fail_in(err, r, "remove volume '%s'", name) : CSN_OK;
+        return csn_fail_sys(err, r, "remove volume '%s'", v->name);
+    r = remove_files(v, volumes_fd, gone, err);
+    return r < 0 ? csn_fail_in(err, r, "remove volume '%s'", v->name) : CSN_OK;
 }
 
-int csn_volumes_remove(csn_images *images, const char *name, csn_error *err)
+static int remove_volume(csn_disk_verb *v, csn_error *err)
 {
-    csn_auto(fd) int alone = -1; /* so that no sandbox with it is being made */
     csn_volume_info info = { .n_users = 0 };
     int r;
 
-    r = csn_layers_hold_alone(images->state_fd, &alone, err);
+    r = csn_layers_hold_alone(v->state_fd, &v->lock_fd, err); /* no sandbox with it is being made */
     if (r == CSN_OK)
-        r = load(images->state_fd, name, &info, err);
+        r = load(v->state_fd, v->name, &info, err);
     if (r < 0)
-        return csn_fail_in(err, r, "remove volume '%s'", name);
+        return csn_fail_in(err, r, "remove volume '%s'", v->name);
     if (info.n_users > 0)
         return csn_fail(err, CSN_E_BUSY, "volume '%s' is mounted by %u sandbox%s: delete %s first",
-                        name, info.n_users, info.n_users == 1 ? "" : "es",
+                        v->name, info.n_users, info.n_users == 1 ? "" : "es",
                         info.n_users == 1 ? "it" : "them");
-    return drop_volume(images, name, err);
+    return drop_volume(v, err);
+}
+
+int csn_volumes_remove(csn_images *images, const char *name, csn_op *op, csn_error *err)
+{
+    csn_disk_verb *v = csn_disk_verb_new(images, sizeof(*v), name, op, err);
+
+    return v ? csn_disk_verb_start(v, remove_volume, err) : CSN_E_NO_MEMORY;
 }

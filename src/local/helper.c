@@ -242,33 +242,40 @@ static void on_removed(int result, const csn_error *err, void *user)
         rm->err = *err;
 }
 
-int csn_helper_remove(csn_local *local, const char *id, csn_error *err)
+static int start_removal(csn_local *local, const char *target, csn_done_fn done, void *user,
+                         csn_helper **ret_helper, csn_error *err)
 {
-    char target[64];
+    csn_wish wish = { .id_index = -1 };
+    csn_plan plan;
 
-    (void) snprintf(target, sizeof(target), "boxes/%.32s/disk", id); /* fits */
-    return csn_helper_remove_tree(local, target, err);
+    csn_plan_of(local, &wish, CSN_PLAN_REMOVE, &plan);
+    plan.name = "";
+    plan.target = target;
+    return start(local, &plan, NULL, 0, done, user, ret_helper, err);
+}
+
+int csn_helper_remove_tree(csn_local *local, const char *target, csn_done_fn done, void *user,
+                           csn_error *err)
+{
+    return start_removal(local, target, done, user, NULL, err);
 }
 
 /* Waits in a loop of its own, so that nobody else's completions run in the middle of a sweep. */
-int csn_helper_remove_tree(csn_local *local, const char *target, csn_error *err)
+int csn_helper_remove(csn_local *local, const char *id, csn_error *err)
 {
     csn_auto(loop) csn_loop *loop = NULL;
     csn_loop *outer = local->base.loop;
     int64_t deadline = csn_deadline_in_ms(REMOVE_WAIT_MS);
-    csn_wish wish = { .id_index = -1 };
+    char target[64];
     csn_helper *h = NULL;
     removal rm = { 0 };
-    csn_plan plan;
     int r = csn_loop_new(&loop);
 
+    (void) snprintf(target, sizeof(target), "boxes/%.32s/disk", id); /* fits */
     if (r < 0)
         return csn_fail_sys(err, r, "remove '%s'", target);
-    csn_plan_of(local, &wish, CSN_PLAN_REMOVE, &plan);
-    plan.name = "";
-    plan.target = target;
     local->base.loop = loop;
-    r = start(local, &plan, NULL, 0, on_removed, &rm, &h, err);
+    r = start_removal(local, target, on_removed, &rm, &h, err);
     local->base.loop = outer;
     while (r >= 0 && !rm.is_done) {
         r = csn_loop_run_once(loop, deadline);

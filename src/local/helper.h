@@ -8,8 +8,9 @@
 /* Removes boxes/<id>/disk and waits for it. */
 int csn_helper_remove(csn_local *local, const char *id, csn_error *err);
 
-/* The same for any tree below the state directory. */
-int csn_helper_remove_tree(csn_local *local, const char *target, csn_error *err);
+/* Any tree below the state directory: `done` runs later. */
+int csn_helper_remove_tree(csn_local *local, const char *target, csn_done_fn done, void *user,
+                           csn_error *err);
 
 typedef struct csn_helper csn_helper; /* one at work: until `done` */
 

@@ -19,7 +19,7 @@
 #include "local/helper.h"
 #include "local/open.h"
 
-enum { CLOSE_WAIT_MS = 10 * 1000 };
+enum { CLOSE_WAIT_MS = 10 * 1000, N_WORKERS = 4 };
 
 static csn_local *local_of(csn_backend *backend)
 {
@@ -206,8 +206,9 @@ csn_backend *csn_local_free(csn_backend *backend)
     csn_local_file_cancel_all(local);
     csn_helper_cancel_all(local);
     close_boxes(local);
-    csn_helper_cancel_all(local); /* whose keepers lent their files just before the end */
     csn_images_cancel_all(&local->images);
+    local->workers = csn_workers_free(local->workers);
+    csn_helper_cancel_all(local); /* of keepers that lent their files, or work that left some, just before the end */
     csn_timer_cancel(&local->stock_timer);
     while (local->n_spares > 0)
         csn_close(&local->spares[--local->n_spares].fd), /* all first, then wait for each */
@@ -246,54 +247,40 @@ static int image_build_debian(csn_backend *backend, const char *name, const char
 
 static int image_list(csn_backend *backend, csn_image_fn fn, void *user, csn_op *op, csn_error *err)
 {
-    int r = csn_images_list(local_of(backend)->state_fd, fn, user, err);
-
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_images_list(&local_of(backend)->images, fn, user, op, err);
 }
 
 static int image_inspect(csn_backend *backend, const char *name, csn_image_fn fn, void *user,
                          csn_op *op, csn_error *err)
 {
-    int r = csn_images_inspect(local_of(backend)->state_fd, name, fn, user, err);
-
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_images_inspect(&local_of(backend)->images, name, fn, user, op, err);
 }
 
 static int image_remove(csn_backend *backend, const char *name, csn_op *op, csn_error *err)
 {
-    int r = csn_images_remove(&local_of(backend)->images, name, err);
-
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_images_remove(&local_of(backend)->images, name, op, err);
 }
 
 static int volume_create(csn_backend *backend, const char *name, csn_op *op, csn_error *err)
 {
-    int r = csn_volumes_create(local_of(backend)->state_fd, name, err);
-
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_volumes_create(&local_of(backend)->images, name, op, err);
 }
 
 static int volume_list(csn_backend *backend, csn_volume_fn fn, void *user, csn_op *op,
                        csn_error *err)
 {
-    int r = csn_volumes_list(local_of(backend)->state_fd, fn, user, err);
-
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_volumes_list(&local_of(backend)->images, fn, user, op, err);
 }
 
 static int volume_inspect(csn_backend *backend, const char *name, csn_volume_fn fn, void *user,
                           csn_op *op, csn_error *err)
 {
-    int r = csn_volumes_inspect(local_of(backend)->state_fd, name, fn, user, err);
-
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_volumes_inspect(&local_of(backend)->images, name, fn, user, op, err);
 }
 
 static int volume_remove(csn_backend *backend, const char *name, csn_op *op, csn_error *err)
 {
-    int r = csn_volumes_remove(&local_of(backend)->images, name, err);
-
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_volumes_remove(&local_of(backend)->images, name, op, err);
 }
 
 static const csn_backend_ops ops = {
@@ -343,9 +330,10 @@ static const csn_backend_ops ops = {
     .volume_remove = volume_remove,
 };
 
-static int remove_tree(const char *path, void *user, csn_error *err)
+static int remove_tree(const char *path, csn_done_fn done, void *done_user, void *user,
+                       csn_error *err)
 {
-    return csn_helper_remove_tree(user, path, err);
+    return csn_helper_remove_tree(user, path, done, done_user, err);
 }
 
 /* The keeper of the one create comes first: it makes its namespaces while we look after the state directory. */
@@ -359,8 +347,8 @@ static int open_all(csn_local *local, const csn_engine_options *o, csn_error *er
         r = csn_state_open(local, o->state_dir, err);
     if (r < 0)
         return r;
-    csn_images_init(&local->images, local->state_fd, local->libexec, local->base.loop, remove_tree,
-                    local);
+    csn_images_init(&local->images, local->state_fd, local->libexec, local->base.loop,
+                    local->workers, remove_tree, local);
     (void) csn_local_sweep(local, false, NULL, NULL); /* what can't go now is told by gc */
     if (o->n_spare > 0)
         csn_keeper_stock(local);
@@ -385,7 +373,8 @@ int csn_local_new(csn_loop *loop, const csn_backend_ops *its_ops, csn_local **re
     csn_list_init(&local->files);
     csn_list_init(&local->orphans);
     local->frame_buffer = csn_malloc(CSN_FRAME_MAX);
-    if (!local->frame_buffer) {
+    if (!local->frame_buffer || csn_workers_new(loop, N_WORKERS, &local->workers) < 0) {
+        free(local->frame_buffer);
         free(local);
         return csn_fail(err, CSN_E_NO_MEMORY, "open the engine");
     }

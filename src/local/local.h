@@ -25,6 +25,7 @@
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "base/work.h"
 #include "core/backend.h"
 #include "image/images.h"
 #include "local/conn.h"
@@ -76,6 +77,7 @@ typedef struct csn_local {
     unsigned n_spares;
     csn_timer stock_timer;
     csn_standby standby;
+    csn_workers *workers; /* no thread before there is work */
     csn_images images;
     csn_list orphans; /* orphan.c */
     csn_timer orphan_timer;

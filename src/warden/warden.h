@@ -81,7 +81,4 @@ void csn_link_pace(csn_wd *wd);
 /* serve.c: does what was asked */
 void csn_serve_ask(csn_wd *wd, const csn_ask *ask);
 
-/* errand.c: a verb that may take long and has no started form, done by a child with an engine of its own */
-int csn_errand_start(csn_wd *wd, const csn_ask *ask, csn_error *err);
-
 #endif
