@@ -8,15 +8,18 @@
 extern "C" {
 #endif
 
-/* Named root file systems. "host" always exists: this machine's /usr, read-only, under a minimal root. */
+/* Named root file systems. "host" always exists: this machine's /usr, read-only, under a minimal root. A service has its
+ * snapshots instead, and neither imports nor builds for us. */
+
+#define CSN_IMAGE_LAYERS_UNKNOWN SIZE_MAX
 
 typedef struct csn_image_info {
     const char *name;
     /* "host", "directory", "tar", "oci", "docker-archive", "debian", "snapshot" */
     const char *source;
     int is_host_based; /* lies on the machine's own /usr */
-    size_t n_layers;
-    int64_t size_bytes; /* of its layers, counted alone */
+    size_t n_layers;    /* CSN_IMAGE_LAYERS_UNKNOWN: a service does not tell */
+    int64_t size_bytes; /* of its layers, counted alone; -1: likewise */
     int64_t created_ms;
     const char *const *env; /* from the image's configuration, "KEY=value", NULL at the end */
     const char *cwd;        /* "" when it names none */

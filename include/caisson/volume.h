@@ -11,12 +11,14 @@ extern "C" {
 /* Named durable directories, owned by the engine, mounted into any number of sandboxes at once.
  * Names: 1–64 of [A-Za-z0-9._-], not starting with '.'. */
 
+#define CSN_VOLUME_USERS_UNKNOWN UINT32_MAX
+
 typedef struct csn_volume_info {
     const char *name;
     int64_t created_ms;
     int64_t size_bytes; /* -1 in csn_volume_list, which does not count */
-    int64_t n_files;    /* -1: not counted; the volume is a file system in a file */
-    uint32_t n_users; /* sandboxes that mount it */
+    int64_t n_files;    /* -1: not counted; the volume is a file system in a file, or at a service */
+    uint32_t n_users; /* sandboxes that mount it; CSN_VOLUME_USERS_UNKNOWN: a service does not tell */
 } csn_volume_info;
 typedef void (*csn_volume_fn)(const csn_volume_info *info, void *user);
 

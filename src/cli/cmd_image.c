@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include <caisson/image.h>
@@ -15,12 +16,12 @@ struct values {
     int debian;
 };
 
-static const cli_opt build_options[] = { { 0, "debian", CLI_FLAG, offsetof(struct values, debian),
-                                           NULL,
-                                           "a Debian system with the packages named (mmdebstrap)",
-                                           NULL, NULL },
-                                         CLI_NAMED_QUIET,
-                                         CLI_END };
+static const cli_opt build_options[] = {
+    { 0, "debian", CLI_FLAG, offsetof(struct values, debian), NULL,
+      "a Debian system with the packages named (mmdebstrap)", NULL, NULL },
+    CLI_NAMED_QUIET,
+    CLI_END
+};
 static const cli_group build_groups[] = { { "Options", build_options, 0 }, { NULL, NULL, 0 } };
 
 static int run_import(const cli_command *cmd, int argc, char **argv)
@@ -62,6 +63,21 @@ static void put_words(csn_jw *w, const char *key, const char *const *words)
     csn_jw_end_array(w);
 }
 
+/* null: not told. */
+static void put_known(csn_jw *w, const char *key, int64_t value)
+{
+    csn_jw_key(w, key);
+    if (value < 0)
+        csn_jw_null(w);
+    else
+        csn_jw_int(w, value);
+}
+
+static const char *size_of(const csn_image_info *info)
+{
+    return info->size_bytes < 0 ? "-" : cli_size(info->size_bytes);
+}
+
 static void put_json(csn_jw *w, const csn_image_info *info)
 {
     char when[CSN_ISO8601_SIZE];
@@ -70,8 +86,9 @@ static void put_json(csn_jw *w, const csn_image_info *info)
     csn_jw_kstr(w, "name", info->name);
     csn_jw_kstr(w, "source", info->source);
     csn_jw_kbool(w, "host_based", info->is_host_based);
-    csn_jw_kint(w, "layers", (int64_t) info->n_layers);
-    csn_jw_kint(w, "size_bytes", info->size_bytes);
+    put_known(w, "layers",
+              info->n_layers == CSN_IMAGE_LAYERS_UNKNOWN ? -1 : (int64_t) info->n_layers);
+    put_known(w, "size_bytes", info->size_bytes);
     csn_jw_kstr(w, "created", csn_iso8601(info->created_ms, when));
     cli_jw_pairs(w, "env", info->env);
     csn_jw_kstr(w, "cwd", info->cwd);
@@ -92,7 +109,7 @@ static void on_image(const csn_image_info *info, void *user)
     }
     cli_listing_name(l, info->name);
     cli_table_cell(&l->table, info->source);
-    cli_table_cell(&l->table, is_host ? "" : cli_size(info->size_bytes));
+    cli_table_cell(&l->table, is_host ? "" : size_of(info));
     cli_table_cell(&l->table, is_host || !info->created_ms ? "" : cli_age(info->created_ms));
     cli_table_cell(&l->table, info->is_host_based ? "host" : "");
 }
@@ -132,13 +149,15 @@ static void put_command(csn_buf *out, const char *title, const char *const *word
 static void put_text(const csn_image_info *info, void *user)
 {
     csn_buf *out = user;
-    char when[CSN_ISO8601_SIZE];
+    char when[CSN_ISO8601_SIZE], layers[24] = "-";
 
+    if (info->n_layers != CSN_IMAGE_LAYERS_UNKNOWN)
+        (void) snprintf(layers, sizeof(layers), "%zu", info->n_layers); /* fits */
     csn_buf_printf(out,
-                   "name     %s\nsource   %s\nbase     %s\nlayers   %zu\nsize     %s\n"
+                   "name     %s\nsource   %s\nbase     %s\nlayers   %s\nsize     %s\n"
                    "created  %s\n",
-                   info->name, info->source, info->is_host_based ? "host" : "-", info->n_layers,
-                   cli_size(info->size_bytes), csn_iso8601(info->created_ms, when));
+                   info->name, info->source, info->is_host_based ? "host" : "-", layers,
+                   size_of(info), csn_iso8601(info->created_ms, when));
     if (info->cwd && info->cwd[0]) {
         csn_buf_puts(out, "cwd      ");
         cli_put_safe(out, info->cwd);

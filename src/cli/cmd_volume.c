@@ -35,23 +35,34 @@ static void put_json(csn_jw *w, const csn_volume_info *info)
         if (info->n_files >= 0)
             csn_jw_kint(w, "files", info->n_files);
     }
-    csn_jw_kint(w, "users", info->n_users);
+    csn_jw_key(w, "users");
+    if (info->n_users == CSN_VOLUME_USERS_UNKNOWN)
+        csn_jw_null(w);
+    else
+        csn_jw_uint(w, info->n_users);
     csn_jw_end_object(w);
+}
+
+static const char *users_of(const csn_volume_info *info, char room[16])
+{
+    if (info->n_users == CSN_VOLUME_USERS_UNKNOWN)
+        return "-";
+    (void) snprintf(room, 16, "%u", (unsigned) info->n_users);
+    return room;
 }
 
 static void on_volume(const csn_volume_info *info, void *user)
 {
     cli_listing *l = user;
-    char users[16];
+    char room[16];
 
     if (l->values->json) {
         put_json(&l->w, info);
         return;
     }
-    (void) snprintf(users, sizeof(users), "%u", (unsigned) info->n_users);
     cli_listing_name(l, info->name);
     cli_table_cell(&l->table, cli_age(info->created_ms));
-    cli_table_cell(&l->table, users);
+    cli_table_cell(&l->table, users_of(info, room));
 }
 
 static int run_ls(const cli_command *cmd, int argc, char **argv)
@@ -72,13 +83,14 @@ static int run_ls(const cli_command *cmd, int argc, char **argv)
 
 static void put_text(const csn_volume_info *info, void *user)
 {
-    char when[CSN_ISO8601_SIZE];
+    char when[CSN_ISO8601_SIZE], room[16];
 
     csn_buf_printf(user, "name     %s\ncreated  %s\nsize     %s", info->name,
-                   csn_iso8601(info->created_ms, when), cli_size(info->size_bytes));
+                   csn_iso8601(info->created_ms, when),
+                   info->size_bytes < 0 ? "-" : cli_size(info->size_bytes));
     if (info->n_files >= 0) /* else it is one file that holds a file system */
         csn_buf_printf(user, " in %lld files", (long long) info->n_files);
-    csn_buf_printf(user, "\nusers    %u\n", (unsigned) info->n_users);
+    csn_buf_printf(user, "\nusers    %s\n", users_of(info, room));
 }
 
 static void put_document(const csn_volume_info *info, void *user)

@@ -17,6 +17,7 @@
 #include "command.h"
 #include "core/libexec.h"
 #include "daytona.h"
+#include "named.h"
 #include "open.h"
 #include "url.h"
 #include "verb.h"
@@ -101,6 +102,13 @@ static const csn_backend_ops ops = {
     .file = csn_daytona_file,
     .put = csn_daytona_put,
     .get = csn_daytona_get,
+    .image_list = csn_daytona_image_list,
+    .image_inspect = csn_daytona_image_inspect,
+    .image_remove = csn_daytona_image_remove,
+    .volume_create = csn_daytona_volume_create,
+    .volume_list = csn_daytona_volume_list,
+    .volume_inspect = csn_daytona_volume_inspect,
+    .volume_remove = csn_daytona_volume_remove,
 };
 
 static int copy_url(csn_daytona *d, const char *url, csn_error *err)

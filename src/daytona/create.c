@@ -31,8 +31,9 @@ static int check_wish(const csn_wish *wish, csn_error *err)
         return csn_fail(err, CSN_E_UNSUPPORTED,
                         "the remote backend can't limit memory, processors, processes or disk: its "
                         "snapshot does");
-    if (wish->n_mounts > 0)
-        return csn_daytona_cannot(err, "mount volumes");
+    for (size_t i = 0; i < wish->n_mounts; i++)
+        if (wish->mounts[i].is_read_only)
+            return csn_daytona_cannot(err, "mount a volume read-only");
     if (wish->is_root)
         return csn_daytona_cannot(err, "run as root");
     if (wish->walls_off)
@@ -55,6 +56,24 @@ static int64_t stop_minutes(const csn_wish *wish)
     return wish->idle_stop_ms > 0 ? csn_daytona_minutes(wish->idle_stop_ms) : CSN_DAYTONA_STOP_MIN;
 }
 
+/* A service takes names for ids. */
+static void write_mounts(csn_jw *w, const csn_wish *wish)
+{
+    if (wish->n_mounts == 0)
+        return;
+    csn_jw_key(w, "volumes");
+    csn_jw_begin_array(w);
+    for (size_t i = 0; i < wish->n_mounts; i++) {
+        csn_jw_begin_object(w);
+        csn_jw_kstr(w, "volumeId", wish->mounts[i].volume);
+        csn_jw_kstr(w, "mountPath", wish->mounts[i].path);
+        if (wish->mounts[i].subpath)
+            csn_jw_kstr(w, "subpath", wish->mounts[i].subpath);
+        csn_jw_end_object(w);
+    }
+    csn_jw_end_array(w);
+}
+
 static int write_wish(csn_buf *out, const csn_daytona *d, const csn_wish *wish, const char *name)
 {
     csn_jw w = CSN_JW_INIT(out, false);
@@ -72,6 +91,7 @@ static int write_wish(csn_buf *out, const csn_daytona *d, const csn_wish *wish, 
     csn_jw_end_object(&w);
     csn_jw_key(&w, "labels");
     csn_write_labels(&w, wish->labels, &whose);
+    write_mounts(&w, wish);
     csn_jw_kbool(&w, "networkBlockAll", wish->network == CSN_NET_NONE);
     csn_jw_kint(&w, "autoStopInterval", stop_minutes(wish));
     if (!wish->is_detached || wish->is_ephemeral)

@@ -7,6 +7,7 @@
 
 #include "answer.h"
 #include "answer_files.h"
+#include "answer_named.h"
 #include "base/utf8.h"
 #include "marks.h"
 #include "script.h"
@@ -152,6 +153,34 @@ static void fuzz_records(const char *data, size_t len)
     }
 }
 
+static void check_named(const csn_named_dto *dto)
+{
+    size_t n = 0;
+
+    must(dto->id[0] && strlen(dto->id) < CSN_ANY_ID_SIZE && !strpbrk(dto->id, "/.?#% "));
+    must(dto->name[0] && !strpbrk(dto->name, "\n\r\x1b") && dto->size_bytes >= -1);
+    while (dto->entrypoint[n])
+        n++;
+    must(n <= CSN_ENTRYPOINT_MAX && csn_named_state_of(dto) <= CSN_NAMED_FAILED);
+}
+
+static void fuzz_named(const char *data, size_t len)
+{
+    csn_auto(json) csn_json *one = NULL, *page = NULL;
+    const csn_json *items;
+    csn_named_dto dto;
+    int64_t n_pages;
+
+    if (csn_named_parse(data, len, &one, &dto, NULL) >= 0)
+        check_named(&dto);
+    if (csn_page_answer_parse(data, len, &page, &items, &n_pages, NULL) < 0)
+        return;
+    must(n_pages >= 0);
+    for (size_t i = 0; i < csn_json_count(items); i++)
+        if (csn_named_read(csn_json_at(items, i), &dto, NULL) >= 0)
+            check_named(&dto);
+}
+
 static void fuzz_replaced(const char *data, size_t len)
 {
     csn_auto(json) csn_json *doc = NULL;
@@ -202,6 +231,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'F':
         fuzz_records(text, size - 1);
+        break;
+    case 'n':
+        fuzz_named(text, size - 1);
         break;
     case 'r':
         fuzz_replaced(text, size - 1);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <caisson/files.h>
@@ -45,7 +46,8 @@ static bool has_parent(const char *path)
 static int open_volume(csn_engine *engine, const char *volume, const char *path,
                        csn_sandbox **ret_box, csn_error *err)
 {
-    csn_mount mount = { volume, LOOK_ROOT, NULL, 1 };
+    /* A service mounts none read-only. */
+    csn_mount mount = { volume, LOOK_ROOT, NULL, !csn_engine_is_remote(engine) };
     csn_sandbox_options o = {
         .size = sizeof(o), .mounts = &mount, .n_mounts = 1, .is_ephemeral = 1
     };
@@ -232,15 +234,40 @@ static const char *mime_of(const char *path, bool is_text)
     return is_text ? "text/plain" : "application/octet-stream";
 }
 
-static int put_file(csn_sandbox *box, const char *path, const char *inside, size_t max,
-                    csn_buf *out, csn_error *err)
+/* A service hands out no descriptors: a file of it comes into memory, whole. */
+static int fetch(csn_sandbox *box, const char *inside, int *ret_fd, csn_error *err)
+{
+    csn_auto(mem) char *data = NULL;
+    csn_auto(fd) int fd = -1;
+    size_t len;
+    int r = csn_file_get(box, inside, 0, &data, &len, err);
+
+    if (r < 0)
+        return r;
+    fd = memfd_create("csn-look", MFD_CLOEXEC);
+    r = fd < 0 ? -errno : csn_write_all(fd, data, len);
+    if (r < 0)
+        return csn_fail_sys(err, r, "read '%s'", inside);
+    *ret_fd = csn_take_fd(&fd);
+    return CSN_OK;
+}
+
+static int open_file(csn_sandbox *box, bool is_remote, const char *inside, int *ret_fd,
+                     csn_error *err)
+{
+    return is_remote ? fetch(box, inside, ret_fd, err)
+                     : csn_file_open(box, inside, CSN_OPEN_READ, 0, ret_fd, err);
+}
+
+static int put_file(csn_sandbox *box, bool is_remote, const char *path, const char *inside,
+                    size_t max, csn_buf *out, csn_error *err)
 {
     csn_auto(buf) csn_buf data = CSN_BUF_INIT_MAX(CAT_BYTES_MAX);
     csn_jw w = CSN_JW_INIT(out, true);
     csn_auto(fd) int fd = -1;
     off_t size;
     ssize_t n;
-    int r = csn_file_open(box, inside, CSN_OPEN_READ, 0, &fd, err);
+    int r = open_file(box, is_remote, inside, &fd, err);
 
     if (r < 0)
         return r;
@@ -279,6 +306,6 @@ int csn_volume_cat(csn_engine *engine, const char *volume, const char *path, int
     if (r < 0)
         return r;
     put_inside(&inside, path);
-    return finish(box, &out, put_file(box, path, inside.data, (size_t) max, &out, err), ret_json,
-                  err);
+    r = put_file(box, csn_engine_is_remote(engine), path, inside.data, (size_t) max, &out, err);
+    return finish(box, &out, r, ret_json, err);
 }

@@ -46,9 +46,19 @@ STORIES = {
                           "exec where BOX sh -c 'cd tree && find . | sort && cat way/b && readlink round'",
                           "exec where BOX mkfifo tree/pipe", "cp where BOX:tree back", "here sh -c 'cd back && find . | sort'",
                           "here readlink back/round", "here rm -r back tree", "rm where BOX"],
+    "a volume": ["volume create where BOX", "~volume create where BOX", "volume ls where --json",
+                 "volume inspect where --json BOX", "run where -q -v BOX:/data -- sh -c 'echo kept > /data/f; mkdir /data/d'",
+                 "run where -q -v BOX/d:/data -- sh -c 'echo deep > /data/g'", "run where -q -v BOX:/home/daytona/v -- cat v/f v/d/g",
+                 "volume tree where BOX", "volume cat where BOX f", "create where -q -v BOX:/data BOX", "~volume rm where BOX",
+                 "rm where BOX", "volume rm where BOX", "~volume rm where BOX", "volume rm where -f BOX",
+                 "volume inspect where BOX", "volume ls where -q", "~run where -q -v none:/data -- true"],
+    "an image": ["create where -q BOX", "exec where BOX sh -c 'echo of an image > note'", "snapshot where BOX BOX",
+                 "rm where BOX", "image inspect where --json BOX", "run where -q --image BOX -- cat note", "image rm where BOX",
+                 "image rm where BOX", "image rm where -f BOX", "image inspect where BOX"],
     "nothing to sweep": ["gc where", "gc where --json"],
 }
 SAME_OF_A_BOX = ("name", "state", "image", "user", "network", "ephemeral", "labels")
+SAME_OF_AN_IMAGE = ("name", "source", "cwd", "entrypoint", "cmd", "user", "env")
 SAME_OF_A_RUN = ("status", "stdout", "stderr", "output")
 
 
@@ -61,6 +71,10 @@ def documents(text):
     boxes = found if isinstance(found, list) else [found]
     for box in boxes:
         box["labels"] = {k: v for k, v in box.get("labels", {}).items() if not k.startswith("caisson.")}
+    if boxes and "source" in boxes[0]:
+        return [{k: box.get(k) for k in SAME_OF_AN_IMAGE} for box in boxes]
+    if boxes and "users" in boxes[0]:
+        return [box["name"] for box in boxes]
     same = SAME_OF_A_RUN if boxes and "receipt" in boxes[0] and "status" in boxes[0] else SAME_OF_A_BOX
     return [{k: box.get(k) for k in same} for box in boxes] if "removed" not in str(text) else found
 
@@ -70,11 +84,12 @@ def words_of(done, has_own_words):
     shown = documents(out)
     ids = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
     return (done.returncode, shown if shown is not None else ids.sub("ID", out),
-            bool(done.stderr) if has_own_words else ids.sub("ID", done.stderr.decode(errors="replace")))
+            bool(done.stderr) if has_own_words else
+            ids.sub("ID", done.stderr.decode(errors="replace")).replace(" ls --daytona\n", " ls\n"))
 
 
 def split(line, backend, box):
-    words = [re.sub("^BOX(?=$|:)", box, word) for word in shlex.split(line.lstrip("~"))]
+    words = [re.sub("^BOX(?=$|[:/])", box, word) for word in shlex.split(line.lstrip("~"))]
     at = words.index("where")
     return words[:at] + (["--daytona"] if backend == "daytona" else []) + words[at + 1:]
 
