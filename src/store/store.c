@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "store/db.h"
 #include "store/schema_001.h"
 #include "store/schema_002.h"
@@ -101,6 +102,22 @@ static int make_private(const char *path, csn_error *err)
     return CSN_OK;
 }
 
+/* Every page and every row can be read and fits its table. */
+static int check_whole(csn_store *store, csn_error *err)
+{
+    sqlite3_stmt *stmt = csn_db_bind(store, err, "PRAGMA quick_check(1)", "");
+    int r = stmt ? csn_db_step(store, stmt, err) : CSN_E_SYSTEM;
+
+    if (r < 0)
+        return r;
+    const char *said = r == 1 ? (const char *) sqlite3_column_text(stmt, 0) : NULL;
+    r = csn_streq(said ? said : "", "ok")
+            ? CSN_OK
+            : csn_fail(err, CSN_E_SYSTEM, "database: %s", said ? said : "no answer");
+    (void) sqlite3_reset(stmt); /* it only ends the read */
+    return r;
+}
+
 static int set_up(csn_store *store, csn_error *err)
 {
     /* Closing checkpoints; a crash leaves the WAL to the next open. */
@@ -118,6 +135,8 @@ static int set_up(csn_store *store, csn_error *err)
     (void) sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     (void) sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
     int r = run_text(store, pragmas, err);
+    if (r == CSN_OK)
+        r = check_whole(store, err);
     return r < 0 ? r : migrate(store, err);
 }
 
@@ -151,6 +170,9 @@ static int open_file(csn_store *store, const char *path, csn_error *err)
         return csn_fail(err, CSN_E_SYSTEM, "open the database '%s': %s", path,
                         store->db ? sqlite3_errmsg(store->db) : "out of memory");
     int r = set_up(store, err);
+    int kind = sqlite3_errcode(store->db) & 0xff;
+    if (r == CSN_E_SYSTEM && (kind == SQLITE_OK || kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB))
+        return csn_fail_in(err, r, "'%s' is damaged: put a copy of it in its place", path);
     return r < 0 ? csn_fail_in(err, r, "open '%s'", path) : CSN_OK;
 }
 

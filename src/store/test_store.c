@@ -10,6 +10,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/str.h"
 #include "csn_test.h"
 #include "store/db.h"
 #include "store/keys.h"
@@ -110,6 +111,44 @@ TEST(a_database_of_a_newer_program_is_refused)
     CHECK_INT(sqlite3_close(db), SQLITE_OK);
     CHECK_INT(csn_store_open(path_of("db"), &store, &err), CSN_E_UNSUPPORTED);
     CHECK(strstr(err.message, "version 77") != NULL);
+}
+
+static void change_byte(const char *path, long at, int with)
+{
+    FILE *f = fopen(path, "r+b");
+
+    CHECK(f && fseek(f, at, SEEK_SET) == 0);
+    int was = fgetc(f);
+    CHECK(was != EOF && fseek(f, at, SEEK_SET) == 0 && fputc(was ^ with, f) != EOF);
+    CHECK(fclose(f) == 0);
+}
+
+TEST(a_damaged_database_is_refused_by_name)
+{
+    const struct {
+        long at;
+        int with, n;
+    } damages[] = { { 0, 1, 1 },
+                    { 100, 0xff, 1 },
+                    { 4096, 0xff, 1 },
+                    { 4096 + 3, 0xff, 2 },
+                    { 3 * 4096, 0xff, 64 } };
+
+    for (size_t i = 0; i < CSN_COUNT(damages); i++) {
+        csn_store *store = csn_store_free(store_with_orgs());
+        csn_error err = { 0 };
+        for (int k = 0; k < damages[i].n; k++)
+            change_byte(path_of("db"), damages[i].at + k, damages[i].with);
+        CHECK_INT(csn_store_open(path_of("db"), &store, &err), CSN_E_SYSTEM);
+        if (!strstr(err.message, path_of("db")) || !strstr(err.message, "is damaged"))
+            FAIL("%zu: it says '%s'", i, err.message);
+        CHECK(unlink(path_of("db")) == 0);
+    }
+    csn_store *store = csn_store_free(store_with_orgs());
+    csn_error err = { 0 };
+    CHECK_INT(truncate(path_of("db"), 3 * 4096 + 100), 0);
+    CHECK_INT(csn_store_open(path_of("db"), &store, &err), CSN_E_SYSTEM);
+    CHECK(strstr(err.message, "is damaged") != NULL);
 }
 
 TEST(rows_come_back_as_they_were_written)

@@ -259,6 +259,8 @@ static int set_up(csn_wd *wd, csn_warden_options *o, csn_error *err)
     if (r == CSN_OK)
         r = csn_place_open(o, &user, &wd->lock_fd, &wd->front_lock_fd, &front_fd, err);
     if (r == CSN_OK)
+        r = csn_place_check(o, front_fd, err);
+    if (r == CSN_OK)
         r = settle(err);
     if (r == CSN_OK)
         r = open_engine(wd, o, err);
@@ -305,6 +307,8 @@ static int run_errand(const csn_warden_options *o, csn_error *err)
 
     if (r == CSN_OK)
         r = csn_place_open(o, &user, NULL, NULL, &front_fd, err);
+    if (r == CSN_OK)
+        r = csn_place_check(o, front_fd, err);
     return r < 0 ? r : csn_front_exec(o, &user, front_fd, err);
 }
 

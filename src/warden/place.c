@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server's directory, one server at a time in it, and who the front is. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "kern/way.h"
@@ -172,4 +174,39 @@ int csn_place_open(const csn_warden_options *o, const csn_front_user *user, int 
     if (r == CSN_OK)
         r = give_front(dir_fd, user, ret_front_fd, err);
     return r < 0 ? csn_fail_in(err, r, "use '%.64s'", o->state) : CSN_OK;
+}
+
+/* Sandboxes of a server are called by their uuid. */
+static unsigned count_sandboxes(const char *state)
+{
+    csn_auto(buf) csn_buf path = CSN_BUF_INIT;
+    unsigned n = 0;
+    DIR *dir;
+
+    csn_buf_printf(&path, "%s/engine/names", state);
+    dir = path.error < 0 ? NULL : opendir(path.data);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        n += csn_is_uuid(e->d_name);
+    if (dir)
+        (void) closedir(dir); /* only read from */
+    return n;
+}
+
+/* What has no row is deleted when a server starts. So a database that is gone or empty is not begun anew as long as there is
+ * something to lose. */
+int csn_place_check(const csn_warden_options *o, int front_fd, csn_error *err)
+{
+    struct stat st;
+    unsigned n;
+
+    if (fstatat(front_fd, "caisson.db", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
+        return CSN_OK;
+    n = count_sandboxes(o->state);
+    if (n == 0)
+        return CSN_OK;
+    return csn_fail(
+        err, CSN_E_STATE,
+        "'%.64s/front/caisson.db' is gone or empty, but %u sandbox%s in '%.64s/engine': put a copy of "
+        "it in its place, or remove them (caisson --state %.64s/engine rm --all)",
+        o->state, n, n == 1 ? " is" : "es are", o->state, o->state);
 }

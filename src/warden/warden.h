@@ -52,6 +52,8 @@ typedef struct csn_front_user {
  * DIR may lie where its user can't go, in root's home for one. */
 int csn_place_open(const csn_warden_options *o, const csn_front_user *user, int *ret_lock_fd,
                    int *ret_front_lock_fd, int *ret_front_fd, csn_error *err);
+/* Refuses a lost database while there are sandboxes that only it knew. */
+int csn_place_check(const csn_warden_options *o, int front_fd, csn_error *err);
 int csn_front_user_find(const csn_warden_options *o, csn_front_user *ret_user, csn_error *err);
 
 /* listen.c: binds "127.0.0.1:3986", "[::1]:0", "localhost:3986" */
