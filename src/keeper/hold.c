@@ -8,9 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/fd.h"
+#include "kern/watch.h"
 #include "setup.h"
 
 int csn_hold_open(pid_t pid, const char *name, int *ret_fd)
@@ -25,15 +28,26 @@ int csn_hold_open(pid_t pid, const char *name, int *ret_fd)
     return *ret_fd < 0 ? -errno : 0;
 }
 
+static bool has_own_network(const csn_keeper *k)
+{
+    csn_auto(fd) int fd = -1;
+    struct stat own, its;
+
+    return csn_hold_open(k->init_pid, "net", &fd) == 0 && fstat(fd, &its) == 0 &&
+           stat("/proc/self/ns/net", &own) == 0 && own.st_ino != its.st_ino;
+}
+
 int csn_hold(csn_keeper *k, csn_error *err)
 {
-    int r;
+    int r = csn_await_namespaces(k, err);
 
-    if (!(k->plan.flags & CSN_PLAN_EPHEMERAL))
-        return CSN_OK;
-    r = csn_await_namespaces(k, err);
     if (r != CSN_OK)
         return r;
+    if (has_own_network(k))
+        (void) csn_watch_netlink_open(k->init_pid,
+                                      &k->netlink_fd); /* hidden from us: not counted */
+    if (!(k->plan.flags & CSN_PLAN_EPHEMERAL))
+        return CSN_OK;
     (void) csn_hold_open(k->init_pid, "mnt", &k->mntns_fd); /* dead already: seen soon */
     if (k->netns_fd < 0)
         (void) csn_hold_open(k->init_pid, "net", &k->netns_fd);

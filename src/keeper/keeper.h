@@ -57,6 +57,7 @@ struct csn_keeper {
     int mntns_fd; /* hold.c */
     int disk_fd; /* the directory with {root,usr}/{upper,work} */
     int proc_fd; /* the sandbox's procfs, for the watch rung */
+    int netlink_fd; /* what its netlink sockets hold; -1: it has no network of its own, or it can't be read */
     unsigned n_processors; /* that we may use */
     int slirp_pidfd;
     pid_t init_pid, slirp_pid;

@@ -55,11 +55,11 @@ static int fill_stdio(void)
 
 static void unset_all(csn_keeper *k)
 {
-    int *const fds[] = { &k->state_fd,   &k->place_fd,    &k->box_fd,        &k->lock_fd,
-                         &k->logs_fd,    &k->listen_fd,   &k->init_image_fd,
-                         &k->control_fd, &k->setup_fd,    &k->init_pidfd,    &k->userns_fd,
-                         &k->netns_fd,   &k->mntns_fd,   &k->disk_fd,     &k->proc_fd,       &k->slirp_pidfd,
-                         &k->survey_fd,  &k->survey_pidfd };
+    int *const fds[] = { &k->state_fd,    &k->place_fd,   &k->box_fd,        &k->lock_fd,
+                         &k->logs_fd,     &k->listen_fd,  &k->init_image_fd, &k->control_fd,
+                         &k->setup_fd,    &k->init_pidfd, &k->userns_fd,     &k->netns_fd,
+                         &k->mntns_fd,    &k->disk_fd,    &k->proc_fd,       &k->netlink_fd,
+                         &k->slirp_pidfd, &k->survey_fd,  &k->survey_pidfd };
 
     for (size_t i = 0; i < CSN_COUNT(fds); i++)
         *fds[i] = -1;

@@ -63,6 +63,7 @@ static void close_dirs(csn_keeper *k)
     csn_close(&k->userns_fd);
     csn_close(&k->netns_fd);
     csn_close(&k->mntns_fd);
+    csn_close(&k->netlink_fd);
     csn_close(&k->box_fd);
     csn_close(&k->place_fd);
     csn_close(&k->state_fd);

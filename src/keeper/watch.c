@@ -44,6 +44,21 @@ static void kill_all(csn_keeper *k, csn_ending reason)
 
 /* --- processes and memory ----------------------------------------------------------------------------------------- */
 
+/* What the kernel keeps for the sandbox and charges to nobody. */
+static uint64_t netlink_bytes(const csn_keeper *k)
+{
+    uint64_t bytes = 0;
+
+    return k->netlink_fd >= 0 && csn_watch_netlink(k->netlink_fd, &bytes) == 0 ? bytes : 0;
+}
+
+/* A quarter of the memory limit, which on v1 the kernel holds TCP to by refusing to grow; beyond that, some. */
+static bool is_over_budget(const csn_keeper *k, uint64_t uncharged)
+{
+    return k->plan.memory_bytes > 0 &&
+           uncharged > (uint64_t) k->plan.memory_bytes / 4 + (uint64_t) k->plan.memory_bytes / 16;
+}
+
 static void sample_cgroup(csn_keeper *k)
 {
     csn_cgroup_usage usage;
@@ -54,6 +69,8 @@ static void sample_cgroup(csn_keeper *k)
     if ((int64_t) usage.memory_peak_bytes > k->peak_memory_bytes)
         k->peak_memory_bytes = (int64_t) usage.memory_peak_bytes;
     k->n_fork_denied = usage.n_fork_denied;
+    if (is_over_budget(k, usage.tcp_bytes + netlink_bytes(k)))
+        kill_all(k, CSN_ENDED_OOM);
     if (k->n_denied_rounds >= DENIED_ROUNDS) {
         k->n_denied_rounds = 0;
         kill_all(k, CSN_ENDED_PIDS_LIMIT);
@@ -67,6 +84,8 @@ static void sample_processes(csn_keeper *k)
 
     if (csn_watch_processes(k->proc_fd, max, &sample) < 0)
         return;
+    if (!(k->limits_kernel & CSN_LIMIT_MEMORY))
+        sample.memory_bytes += netlink_bytes(k);
     if ((int64_t) sample.memory_bytes > k->peak_memory_bytes)
         k->peak_memory_bytes = (int64_t) sample.memory_bytes;
     if (!(k->limits_kernel & CSN_LIMIT_MEMORY) && k->plan.memory_bytes > 0 &&

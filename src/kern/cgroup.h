@@ -122,6 +122,7 @@ typedef struct csn_cgroup_usage {
         n_oom_kills; /* processes killed because the group's memory, or that of one around it, was full */
     uint64_t
         n_memory_full; /* v2: times the group's own limit was met; on v1 failcnt misses some: see the peak */
+    uint64_t tcp_bytes;     /* v1 counts buffers of TCP and UDP apart; 0 on v2 */
     uint64_t n_processes;   /* threads count */
     uint64_t n_processes_peak; /* 0: unknown */
     uint64_t n_fork_denied; /* clone() refused at the limit */

@@ -70,6 +70,8 @@ static int usage_memory(int dir, csn_cgroup_usage *usage)
         r = csn_small_read_u64(dir, "memory.max_usage_in_bytes", &usage->memory_peak_bytes);
     if (r == 0)
         r = csn_keyed_read_u64(dir, "memory.oom_control", "oom_kill", &usage->n_oom_kills);
+    if (csn_small_read_u64(dir, "memory.kmem.tcp.usage_in_bytes", &usage->tcp_bytes) < 0)
+        usage->tcp_bytes = 0;    /* a kernel without TCP */
     return r == -ENOENT ? 0 : r; /* oom_kill came with 4.13 */
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -181,4 +184,27 @@ TEST(the_machine_tells_how_many_want_a_processor)
 
     CHECK_INT(csn_watch_machine(&n), 0);
     CHECK(n >= 1); /* we do */
+}
+
+TEST(netlink_sockets_tell_what_they_hold)
+{
+    const struct {
+        struct nlmsghdr head;
+        struct ifinfomsg info;
+    } ask = { .head = { .nlmsg_len = sizeof(ask),
+                        .nlmsg_type = RTM_GETLINK,
+                        .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP } };
+    csn_auto(fd) int table = -1;
+    csn_auto(fd) int fd =
+        socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+    uint64_t before, after;
+
+    CHECK(fd >= 0);
+    CHECK_INT(csn_watch_netlink_open(getpid(), &table), 0);
+    CHECK_INT(csn_watch_netlink(table, &before), 0);
+    for (int i = 0; i < 20; i++)
+        (void) send(fd, &ask, sizeof(ask),
+                    0); /* the later ones are refused when its buffer is full */
+    CHECK_INT(csn_watch_netlink(table, &after), 0); /* the same descriptor, read anew */
+    CHECK(after > before + 1024);
 }

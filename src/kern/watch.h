@@ -21,6 +21,10 @@ typedef struct csn_watch_sample {
 /* `proc_fd`: the sandbox's procfs root. */
 int csn_watch_processes(int proc_fd, unsigned max_processes, csn_watch_sample *ret_sample);
 
+/* Bytes in the netlink sockets of a network namespace, read from a process's table of them, which also keeps the namespace. */
+int csn_watch_netlink_open(int pid, int *ret_fd);
+int csn_watch_netlink(int fd, uint64_t *ret_bytes);
+
 /* How many threads of the whole machine run or wait for a processor now. */
 #define CSN_WATCH_MACHINE "/proc/loadavg" /* is read for it */
 int csn_watch_machine(unsigned *ret_n_runnable);

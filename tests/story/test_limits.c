@@ -158,6 +158,67 @@ TEST_TIMEOUT(a_memory_hog_dies_of_it_and_the_sandbox_lives, 60)
     neighbour_is_well();
 }
 
+/* Answers that nobody reads lie in buffers that the kernel charges to no cgroup. */
+TEST_TIMEOUT(unread_netlink_answers_end_as_oom, 60)
+{
+    GIVEN(.memory_bytes = MIB(64));
+    const char *hog =
+        "import socket, struct\n"
+        "msg = struct.pack('=IHHII', 32, 18, 0x301, 1, 0) + struct.pack('=BxHiII', 0, 0, 1, 0, 0)\n"
+        "kept = []\n"
+        "while True:\n"
+        "  s = socket.socket(16, 3, 0); s.setsockopt(1, 8, 1 << 30); s.setblocking(False)\n"
+        "  kept.append(s)\n"
+        "  try:\n"
+        "    for _ in range(2200): s.send(msg)\n"
+        "  except OSError: pass\n";
+    const char *argv[] = { "python3", "-c", hog, NULL };
+
+    CHECK_STR(
+        ending_of(receipt_of(villain, (csn_process_options){ .argv = argv, .timeout_ms = 40000 })),
+        "oom");
+    neighbour_is_well();
+}
+
+TEST_TIMEOUT(unread_bytes_in_tcp_connections_end_as_oom, 60)
+{
+    GIVEN(.memory_bytes = MIB(64));
+    const char *hog = "import socket\n"
+                      "l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen(1000); kept = []\n"
+                      "while True:\n"
+                      "  a = socket.socket(); a.connect(l.getsockname()); b = l.accept()[0]\n"
+                      "  kept += [a, b]; a.setblocking(False)\n"
+                      "  try:\n"
+                      "    while True: a.send(b'x' * 65536)\n"
+                      "  except OSError: pass\n";
+    const char *argv[] = { "python3", "-c", hog, NULL };
+    csn_receipt before = receipt_of(villain, (csn_process_options){ .shell = "true" });
+
+    if (!(before.limits_kernel & CSN_LIMIT_MEMORY))
+        SKIP("kernel: without a cgroup nobody counts TCP");
+    CHECK_STR(
+        ending_of(receipt_of(villain, (csn_process_options){ .argv = argv, .timeout_ms = 40000 })),
+        "oom");
+    neighbour_is_well();
+}
+
+/* Some, as ordinary programs have them, are nothing. */
+TEST_TIMEOUT(sockets_within_the_budget_end_nobody, 60)
+{
+    GIVEN(.memory_bytes = MIB(64));
+    const char *some =
+        "import socket, struct, time\n"
+        "msg = struct.pack('=IHHII', 32, 18, 0x301, 1, 0) + struct.pack('=BxHiII', 0, 0, 1, 0, 0)\n"
+        "kept = [socket.socket(16, 3, 0) for _ in range(20)]\n"
+        "for s in kept: s.send(msg)\n"
+        "time.sleep(1)\n";
+    const char *argv[] = { "python3", "-c", some, NULL };
+
+    CHECK_STR(
+        ending_of(receipt_of(villain, (csn_process_options){ .argv = argv, .timeout_ms = 40000 })),
+        "exit");
+}
+
 TEST_TIMEOUT(files_in_memory_count_as_memory, 60)
 {
     GIVEN(.memory_bytes = MIB(96), .tmp_bytes = MIB(512), .disk_bytes = MIB(16));
