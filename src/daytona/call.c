@@ -281,6 +281,7 @@ static int send_call(csn_api_call *call, csn_error *err)
         .ask = { .flags = (s->is_without_key ? 0u : (uint32_t) CSN_WEB_WITH_KEY) |
                           (s->must_finish ? (uint32_t) CSN_WEB_FINISH : 0u) |
                           (s->is_split ? (uint32_t) CSN_WEB_WITH_OPTION : 0u),
+                 .last = s->last,
                  .timeout_ms = left > 0 ? left : 1,
                  .max_bytes = call->sink_fd >= 0 ? s->max_bytes : CSN_WEB_BODY_MAX,
                  .source_bytes = call->source_fd >= 0 ? s->source_bytes : 0 },

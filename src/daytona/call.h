@@ -37,6 +37,7 @@ typedef struct csn_api_call_spec {
     csn_repeat repeat;
     bool is_without_key;
     bool must_finish; /* CSN_WEB_FINISH */
+    uint32_t last;    /* csn_web_ask.last */
     bool is_split;    /* a log with marks (marks.h) rather than both streams in one text */
 } csn_api_call_spec;
 

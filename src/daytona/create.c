@@ -445,18 +445,16 @@ static void give_up_creation(csn_op *op)
     undo(c, csn_fail(&err, CSN_E_CANCELLED, "create a sandbox: cancelled"), &err);
 }
 
-/* A name that nobody else picks: what is made can be deleted by it before its id is known. Names that others chose may be
- * those of other sandboxes. */
+/* What is made can be deleted by its name before its id is known. One of ours nobody else picks. One that was chosen for us may be
+ * another sandbox's: the service's answer tells, and until then the DELETE waits. */
 static int choose_name(creation *c, csn_buf *name)
 {
     csn_auto(buf) csn_buf url = CSN_BUF_INIT;
-    char id[25];
-    int r;
+    bool is_given = c->wish.name && c->wish.name[0];
+    char id[25] = "";
+    int r = is_given ? csn_buf_puts(name, c->wish.name) : csn_id_hex(id, 12);
 
-    if (c->wish.name && c->wish.name[0])
-        return csn_buf_puts(name, c->wish.name);
-    r = csn_id_hex(id, 12);
-    if (r < 0 || (r = csn_buf_printf(name, "caisson-%s", id)) < 0)
+    if (r < 0 || (!is_given && (r = csn_buf_printf(name, "caisson-%s", id)) < 0))
         return r;
     if (c->wish.is_detached)
         return 0;
@@ -497,6 +495,7 @@ static int send_create(creation *c, csn_error *err)
     spec.url = url.data;
     spec.body = body.data;
     spec.body_len = body.len;
+    spec.last = c->wish.name && c->wish.name[0] ? c->last : 0;
     c->call = csn_api_call_start(c->d, &spec, on_made, c, err);
     return c->call ? CSN_OK : err->code;
 }

@@ -36,6 +36,7 @@ typedef struct last_request {
     uint32_t id;
     csn_timer timer; /* another try */
     csn_remote_program *program;
+    bool is_waiting; /* for the answer of what would make it necessary */
     char method[8];
     char url[];
 } last_request;
@@ -102,8 +103,23 @@ static void tell(csn_remote_program *p, uint32_t id, const csn_web_answer *answe
 
 static void leave_if_idle(csn_remote_program *p);
 
+static last_request *find_last(csn_remote_program *p, uint32_t id)
+{
+    csn_list_foreach (node, &p->lasts) {
+        last_request *last = csn_list_entry(node, last_request, link);
+
+        if (last->id == id)
+            return last;
+    }
+    return NULL;
+}
+
 static void on_done(csn_transfer *t, csn_remote_program *p)
 {
+    last_request *last = t->last ? find_last(p, t->last) : NULL;
+
+    if (last && t->answer.end.failure == CSN_WEB_OK && t->answer.end.status / 100 == 2)
+        last->is_waiting = false;
     if (!p->is_leaving)
         tell(p, t->id, &t->answer);
     csn_transfer_free(t);
@@ -153,6 +169,9 @@ static int take_ask(csn_remote_program *p, csn_msg *msg)
         return -EBADMSG;
     int source = ask.flags & CSN_WEB_HAS_SOURCE ? csn_msg_take_fd(msg, 0) : -1;
     int sink = ask.flags & CSN_WEB_HAS_SINK ? csn_msg_take_fd(msg, n_fds - 1) : -1;
+    last_request *last = ask.last ? find_last(p, ask.last) : NULL;
+    if (last)
+        last->is_waiting = true;
     int r = csn_transfer_start(p, msg->head.seq, &req, source, sink, on_done);
     if (r < 0) {
         csn_web_answer answer = { .end = { .failure = CSN_WEB_FAILED, .retry_after_ms = -1 },
@@ -184,15 +203,11 @@ static int take_last(csn_remote_program *p, csn_msg *msg)
 
     if (csn_web_last_unpack(&u, &last) < 0)
         return -EBADMSG;
-    csn_list_foreach (node, &p->lasts) {
-        last_request *known = csn_list_entry(node, last_request, link);
-
-        if (known->id != msg->head.seq)
-            continue;
-        csn_list_remove(node);
+    last_request *known = find_last(p, msg->head.seq);
+    if (known) {
+        csn_list_remove(&known->link);
         free(known);
         p->n_lasts--;
-        break;
     }
     if (!last.method[0])
         return 0;
@@ -243,12 +258,8 @@ static void on_last_done(csn_transfer *t, csn_remote_program *p)
     int32_t status = t->answer.end.status;
     bool wants_more =
         status == 409 || status == 429 || status >= 500 || t->answer.end.failure == CSN_WEB_CUT;
-    last_request *last = NULL;
+    last_request *last = find_last(p, t->id);
 
-    csn_list_foreach (node, &p->lasts) {
-        if (csn_list_entry(node, last_request, link)->id == t->id)
-            last = csn_list_entry(node, last_request, link);
-    }
     csn_transfer_free(t);
     if (last && wants_more) {
         (void) csn_timer_set(p->loop, &last->timer, csn_deadline_in_ms(LAST_PAUSE_MS),
@@ -294,10 +305,23 @@ static void on_time_over(csn_timer *timer, void *user)
     leave_if_idle(p);
 }
 
+static void drop_waiting(csn_remote_program *p)
+{
+    csn_list_foreach (node, &p->lasts) {
+        last_request *last = csn_list_entry(node, last_request, link);
+
+        if (!last->is_waiting)
+            continue;
+        csn_list_remove(node);
+        free(last);
+    }
+}
+
 static void leave_if_idle(csn_remote_program *p)
 {
     if (!p->is_leaving || !csn_list_empty(&p->transfers))
         return;
+    drop_waiting(p);
     if (p->is_at_last || csn_list_empty(&p->lasts)) {
         if (csn_list_empty(&p->lasts))
             csn_loop_stop(p->loop, 0);

@@ -46,6 +46,7 @@ struct csn_transfer {
     csn_remote_program *program;
     uint32_t id;
     uint32_t flags;
+    uint32_t last; /* see csn_web_ask */
     csn_transfer_done *done;
 
     CURL *easy;

@@ -415,6 +415,7 @@ int csn_transfer_start(csn_remote_program *p, uint32_t id, const csn_web_request
                          .program = p,
                          .id = id,
                          .flags = req->ask.flags,
+                         .last = req->ask.last,
                          .done = done,
                          .head = CSN_BUF_INIT,
                          .tail = CSN_BUF_INIT,

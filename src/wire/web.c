@@ -57,7 +57,7 @@ int csn_web_request_unpack(csn_unpack *u, const csn_web_ask *ask, csn_web_reques
     req.content_type = csn_unpack_str(u);
     req.head = csn_unpack_bytes(u, &req.head_len);
     req.tail = csn_unpack_bytes(u, &req.tail_len);
-    if (csn_unpack_end(u) < 0 || (ask->flags & ~known) || ask->reserved || ask->timeout_ms <= 0)
+    if (csn_unpack_end(u) < 0 || (ask->flags & ~known) || ask->timeout_ms <= 0)
         return -EBADMSG;
     if (!is_method(req.method) || !csn_web_is_url(req.url) ||
         !is_header_value(req.content_type, 256))

@@ -49,7 +49,7 @@ typedef enum csn_web_failure {
 /* Fixed part of CSN_FRAME_WEB_ASK. */
 typedef struct csn_web_ask {
     uint32_t flags;
-    uint32_t reserved;
+    uint32_t last; /* 0, or the one of the end that waits until this one was answered with 2xx */
     int64_t timeout_ms;   /* of everything, > 0 */
     int64_t max_bytes;    /* of the answer's body; < 0: none, with a sink */
     int64_t source_bytes; /* < 0: unknown */

@@ -13,7 +13,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from remote import bound, caisson, environment, lib  # noqa: E402
+from remote import CAISSON, bound, caisson, environment, lib  # noqa: E402
 
 KEY = "dtn_0123456789abcdef_a_key_to_be_kept"
 CREATE_LIMIT_S = 60  # of the whole create, its retries included
@@ -35,6 +35,7 @@ class Endpoint:
             self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.tls.load_cert_chain(certificate)
         self.answer, self.requests, self.lock = answer, [], threading.Lock()
+        self.n_open = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self.port}/api"
@@ -50,6 +51,8 @@ class Endpoint:
 
     def serve(self, conn):
         buffer = b""
+        with self.lock:
+            self.n_open += 1
         try:
             if self.tls:
                 conn = self.tls.wrap_socket(conn, server_side=True)
@@ -80,6 +83,8 @@ class Endpoint:
             pass
         finally:
             conn.close()
+            with self.lock:
+                self.n_open -= 1
 
     def close(self):
         self.listener.close()
@@ -343,6 +348,41 @@ def a_certificate_is_verified(work, pool):
     lib.has(done.stderr.decode(), "without TLS no key goes there", "TLS: and no key goes from there to where there is none")
 
 
+def killed_before_its_answer(work, status):
+    """A client that is killed while its create waits; which DELETEs come after the answer."""
+    asked, is_killed, lock = threading.Event(), threading.Event(), threading.Lock()
+    deleted = []
+
+    def answer(endpoint, conn, method, path, body):
+        if method == "DELETE":
+            with lock:
+                deleted.append(path)
+        elif method == "POST" and path == "/api/sandbox":
+            asked.set()
+            is_killed.wait(60)
+            return http(status, endpoint.box() if status == 200 else {"message": "taken"})
+        return http(200, endpoint.box())
+
+    endpoint = Endpoint(answer)
+    child = subprocess.Popen([CAISSON, "run", "--daytona", "--name", "chosen", "--", "true"], cwd=work, stdin=subprocess.DEVNULL,
+                             env=environment(endpoint.url, KEY), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    came = asked.wait(30)
+    child.kill()
+    child.wait(10)
+    is_killed.set()
+    is_over = lib.until(lambda: endpoint.n_open == 0, 60)  # the helper has ended
+    endpoint.close()
+    return came and is_over, deleted
+
+
+def a_name_that_was_chosen_is_deleted_if_it_became_ours(work, pool):
+    is_whole, deleted = killed_before_its_answer(work, 200)
+    lib.ok(is_whole and deleted == ["/api/sandbox/chosen"], "killed before the answer: what was made is deleted by its name",
+           deleted)
+    is_whole, deleted = killed_before_its_answer(work, 409)
+    lib.ok(is_whole and deleted == [], "… and one that had the name before stays", deleted)
+
+
 def a_request_is_as_the_sdks_send_it(work, pool):
     endpoint, done, _ = attempt(until_step(), work)
     by = {path.rsplit("/", 1)[-1].partition("?")[0]: (method, path, head, body)
@@ -365,7 +405,7 @@ def a_request_is_as_the_sdks_send_it(work, pool):
 
 
 TESTS = [hostile_creates, hostile_steps, what_was_made_is_deleted, a_cut_anywhere_is_an_error,
-         the_key_goes_to_the_service_alone, a_certificate_is_verified, a_request_is_as_the_sdks_send_it]
+         a_name_that_was_chosen_is_deleted_if_it_became_ours, the_key_goes_to_the_service_alone, a_certificate_is_verified, a_request_is_as_the_sdks_send_it]
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(12) as its_pool:
