@@ -83,6 +83,9 @@ CSN_API int csn_engine_is_remote(const csn_engine *engine);
 CSN_API int csn_engine_open(const csn_engine_options *opts, csn_engine **ret_engine,
                             csn_error *err);
 
+/* One more with the options of another, for a thread of its own; `engine` is only read. */
+CSN_API int csn_engine_open_like(csn_engine *engine, csn_engine **ret_engine, csn_error *err);
+
 /* Closes the engine: attached sandboxes, started or stopped, are gone when this returns, detached ones stay. NULL is fine. */
 CSN_API csn_engine *csn_engine_free(csn_engine *engine);
 

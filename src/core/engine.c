@@ -3,7 +3,9 @@
  * blocking verb is the other form plus turns of the loop until its operation is over. Which backend it is, src/engine says. */
 #include "core/engine.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -24,6 +26,54 @@ int csn_engine_check_handle(csn_engine *engine, csn_error *err)
     return CSN_OK;
 }
 
+/* ---- its options ---- */
+
+enum { N_TEXTS = 7 };
+
+static void list_texts(csn_engine_options *o, const char **texts[N_TEXTS])
+{
+    texts[0] = &o->state_dir;
+    texts[1] = &o->libexec_dir;
+    texts[2] = &o->remote_url;
+    texts[3] = &o->remote_key;
+    texts[4] = &o->remote_token;
+    texts[5] = &o->remote_organization;
+    texts[6] = &o->remote_target;
+}
+
+static int keep_options(csn_engine *engine, const csn_engine_options *opts)
+{
+    csn_engine_options o = *opts;
+    const char **from[N_TEXTS], **to[N_TEXTS];
+
+    list_texts(&o, from);
+    engine->options = *opts;
+    list_texts(&engine->options, to);
+    for (size_t k = 0; k < N_TEXTS; k++)
+        *to[k] = NULL;
+    for (size_t k = 0; k < N_TEXTS; k++)
+        if (*from[k] && !(*to[k] = csn_strdup(*from[k])))
+            return CSN_E_NO_MEMORY;
+    return CSN_OK;
+}
+
+static void free_engine(csn_engine *engine)
+{
+    const char **texts[N_TEXTS];
+
+    list_texts(&engine->options, texts);
+    for (size_t k = 0; k < N_TEXTS; k++) {
+        char *text = (char *) *texts[k]; /* ours: see keep_options() */
+
+        if (text)
+            explicit_bzero(text, strlen(text)); /* two of them are secrets */
+        free(text);
+    }
+    free(engine);
+}
+
+/* ---- its life ---- */
+
 void csn_engine_hold(csn_engine *engine)
 {
     engine->n_handles++;
@@ -32,7 +82,7 @@ void csn_engine_hold(csn_engine *engine)
 void csn_engine_let_go(csn_engine *engine)
 {
     if (--engine->n_handles == 0 && !engine->backend)
-        free(engine);
+        free_engine(engine);
 }
 
 int csn_engine_new(const csn_engine_options *opts, csn_backend_open_fn *open,
@@ -46,7 +96,7 @@ int csn_engine_new(const csn_engine_options *opts, csn_backend_open_fn *open,
     engine->pid = getpid();
     engine->optional_walls = opts->optional_walls;
     csn_list_init(&engine->ops);
-    r = csn_loop_new(&engine->loop);
+    r = keep_options(engine, opts) < 0 ? -ENOMEM : csn_loop_new(&engine->loop);
     if (r < 0)
         r = csn_fail_sys(err, r, "open the engine: make its loop");
     else

@@ -20,6 +20,7 @@ struct csn_engine {
     bool is_closing;
     bool is_interrupted; /* atomically set from outside */
     uint32_t optional_walls;
+    csn_engine_options options; /* as it was opened; strings and all its own */
 };
 
 /* CSN_OK, or CSN_E_INVALID for NULL and for a handle carried over a fork. */

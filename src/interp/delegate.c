@@ -296,14 +296,6 @@ static int run_child(struct child *c, const char *prompt, const char *context, c
     return r;
 }
 
-static int open_engine(struct child *c, csn_error *err)
-{
-    csn_engine_options o = { .size = sizeof(o),
-                             .state_dir = csn_engine_state_dir(c->parent->engine) };
-
-    return csn_engine_open(&o, &c->engine, err);
-}
-
 /* At the limit of depth there are no more children, but the model can still be asked. */
 static int ask_instead(csn_interp *i, const char *prompt, const char *context, csn_buf *ret_answer,
                        csn_buf *ret_why)
@@ -339,7 +331,7 @@ struct delegation {
 static void run_delegation(struct delegation *d)
 {
     struct child *c = &d->c;
-    int r = open_engine(c, &d->err);
+    int r = csn_engine_open_like(c->parent->engine, &c->engine, &d->err);
 
     if (r >= 0)
         r = prepare_child(c, &d->err);

@@ -1,6 +1,7 @@
 /* Sandboxes: create, find again, stop, start, delete; and what remains, which is nothing. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,33 @@ TEST(a_detached_sandbox_is_found_by_another_engine)
     csn_sandbox_free(again);
     csn_engine_free(other);
     CHECK_INT(count_entries("boxes"), 0);
+}
+
+static void *open_like(void *user)
+{
+    csn_engine *e = NULL;
+
+    return csn_engine_open_like(user, &e, NULL) == CSN_OK ? e : NULL;
+}
+
+TEST(an_engine_like_another_has_its_sandboxes_and_a_thread_of_its_own)
+{
+    csn_sandbox *box = a_sandbox(.name = "shared", .is_detached = 1), *again = NULL;
+    csn_engine *other = NULL;
+    pthread_t thread;
+    void *made = NULL;
+
+    CHECK_INT(pthread_create(&thread, NULL, open_like, the_engine()), 0);
+    CHECK_INT(pthread_join(thread, &made), 0);
+    other = made;
+    CHECK(other != NULL);
+    CHECK_STR(csn_engine_state_dir(other), csn_engine_state_dir(the_engine()));
+    OK(csn_sandbox_open(other, "shared", &again, err));
+    OK(csn_sandbox_delete(again, err));
+    csn_sandbox_free(again);
+    csn_engine_free(other);
+    FAILS(csn_engine_open_like(NULL, &other, err), CSN_E_INVALID);
+    (void) box;
 }
 
 TEST(labels_and_timers_change_and_last)
