@@ -52,7 +52,7 @@ void csn_job_end(csn_interp *i, csn_job *job)
     void *user = job->user;
     csn_exec_result *r = job->result;
 
-    judge(i, job, i->process != NULL);
+    judge(i, job, csn_worker_is_there(i));
     csn_exec_result_finish(r);
     r->duration_us = (csn_now_ns() - job->start_ns) / 1000;
     csn_event_complete(i, job);
@@ -109,9 +109,7 @@ static void on_grace(csn_timer *timer, void *user)
 /* Asks the code to stop; it has two seconds to obey. */
 static void interrupt(csn_interp *i, csn_job *job)
 {
-    if (i->process)
-        (void) csn_process_signal(i->process, SIGINT, 0,
-                                  NULL); /* gone: its end is told elsewhere */
+    csn_worker_interrupt(i);
     if (csn_timer_set(i->loop, &job->timer, csn_deadline_in_ms(CSN_GRACE_MS), on_grace, i) < 0)
         on_grace(&job->timer, i);
 }

@@ -17,12 +17,19 @@
 #include "base/time.h"
 #include "frame.h"
 #include "model.h"
+#include "relay.h"
 #include "result.h"
 
 #define CSN_MEMORY_ROOT "/home/daytona/memory"
 #define CSN_WORK_ROOT   "/home/daytona/workspace"
 
-enum { CSN_GRACE_MS = 2000, CSN_MAX_CALLS = 64, CSN_MAX_CHILDREN_TOLD = 100, CSN_MAX_TURNS = 200 };
+enum {
+    CSN_GRACE_MS = 2000,
+    CSN_LOCK_WAIT_MS = 60000,
+    CSN_MAX_CALLS = 64,
+    CSN_MAX_CHILDREN_TOLD = 100,
+    CSN_MAX_TURNS = 200
+};
 
 /* What a session is made from; two that are equal can share one. */
 typedef struct csn_sources {
@@ -103,9 +110,10 @@ struct csn_interp {
     bool borrows_box; /* it is the parent's: only the interpreter process is ours to end */
     int lock_fd;      /* of a kept session: one program at a time */
 
-    csn_process *process;
+    csn_process *process; /* the driver's, or NULL: then */
+    csn_relay *relay;     /* the way to it, where the backend hands out no descriptors; or NULL */
     csn_op *watch;             /* for the end of the driver's process; NULL: none */
-    int channel_fd, out_fd[2]; /* borrowed from the process */
+    int channel_fd, out_fd[2]; /* borrowed from the process or the relay */
     csn_source *channel_source, *out_source[2];
     csn_frame_in in;
     csn_str
@@ -166,6 +174,7 @@ void csn_note_failure(csn_interp *i, const char *category, const char *phase);
 int csn_session_ensure(csn_interp *i, csn_error *err);
 void csn_session_drop(csn_interp *i, bool delete_box);
 int csn_session_lock(csn_interp *i, csn_error *err);
+int csn_session_in_use(csn_error *err); /* CSN_E_BUSY */
 /* What another session has in place, for one that gets a copy of its box or the box itself; on the other's thread. */
 int csn_session_take(csn_interp *i, const csn_interp *from, csn_error *err);
 /* Then the box, which is taken. Starts the interpreter. */
@@ -198,6 +207,10 @@ int csn_documents_extract(csn_sandbox *box, const char *const *paths,
 int csn_worker_start(csn_interp *i, csn_error *err);
 int csn_worker_attach(csn_interp *i, uint32_t process, csn_error *err);
 void csn_worker_drop(csn_interp *i);
+bool csn_worker_is_there(const csn_interp *i);
+uint32_t csn_worker_number(const csn_interp *i); /* for csn_worker_attach(); 0: there is none */
+void csn_worker_interrupt(csn_interp *i);
+void csn_worker_kill(csn_interp *i); /* with all it started; its end is told elsewhere */
 int csn_worker_hello(csn_interp *i, bool enter, csn_error *err);
 int csn_worker_send(csn_interp *i, const csn_buf *frame); /* 0 or -errno */
 void csn_worker_lost(csn_interp *i, const char *category, const char *why);

@@ -22,16 +22,23 @@
 #include "base/time.h"
 #include "interp.h"
 
-enum { LOCK_WAIT_MS = 60000, MAX_LABELS = 64 };
+enum { MAX_LABELS = 64 };
 
 /* ---- one program at a time -------------------------------------------------------------------------------------- */
 
+int csn_session_in_use(csn_error *err)
+{
+    return csn_fail(err, CSN_E_BUSY, "another program has used this session for %d seconds",
+                    CSN_LOCK_WAIT_MS / 1000);
+}
+
+/* Elsewhere the interpreter itself takes one program at a time: they need not be on one machine. */
 int csn_session_lock(csn_interp *i, csn_error *err)
 {
     csn_auto(buf) csn_buf path = CSN_BUF_INIT;
-    int64_t deadline = csn_deadline_in_ms(LOCK_WAIT_MS);
+    int64_t deadline = csn_deadline_in_ms(CSN_LOCK_WAIT_MS);
 
-    if (!i->o.is_kept || i->lock_fd >= 0)
+    if (!i->o.is_kept || i->lock_fd >= 0 || csn_engine_is_remote(i->engine))
         return CSN_OK;
     csn_buf_printf(&path, "%s/sessions", csn_engine_state_dir(i->engine));
     if (path.error < 0 || (mkdir(path.data, 0700) < 0 && errno != EEXIST))
@@ -43,8 +50,7 @@ int csn_session_lock(csn_interp *i, csn_error *err)
     while (flock(i->lock_fd, LOCK_EX | LOCK_NB) < 0) {
         if (csn_deadline_passed(deadline)) {
             csn_close(&i->lock_fd);
-            return csn_fail(err, CSN_E_BUSY, "another program has used this session for %d seconds",
-                            LOCK_WAIT_MS / 1000);
+            return csn_session_in_use(err);
         }
         (void) poll(NULL, 0, 20); /* flock has no deadline of its own */
     }
@@ -67,8 +73,8 @@ static void forget_lock_file(csn_interp *i)
 void csn_session_drop(csn_interp *i, bool delete_box)
 {
     csn_calls_abandon(i);
-    if (i->borrows_box && i->process)
-        (void) csn_process_signal(i->process, SIGKILL, 1, NULL); /* dead already is fine */
+    if (i->borrows_box)
+        csn_worker_kill(i);
     csn_worker_drop(i);
     if (i->box && delete_box && !i->borrows_box) {
         (void) csn_sandbox_delete(i->box, NULL); /* the sweep takes what stays */
@@ -93,7 +99,7 @@ static void remember(csn_interp *i, bool with_process)
     i->remembered_box = i->box ? csn_strdup(csn_sandbox_id(i->box)) : NULL;
     i->remembered_workspace = i->workspace ? csn_strdup(i->workspace) : NULL;
     i->remembered_volume = i->in_place.volume_name ? csn_strdup(i->in_place.volume_name) : NULL;
-    i->remembered_process = with_process && i->process ? csn_process_id(i->process) : 0;
+    i->remembered_process = with_process ? csn_worker_number(i) : 0;
 }
 
 static void forget(csn_interp *i)
@@ -120,9 +126,9 @@ static void end_process(csn_interp *i)
 {
     int64_t deadline = csn_deadline_in_ms(CSN_GRACE_MS);
 
-    if (i->process)
-        (void) csn_process_signal(i->process, SIGKILL, 1, NULL); /* dead already is fine */
-    while (i->process && !csn_deadline_passed(deadline) && csn_interp_turn(i, deadline) >= 0)
+    csn_worker_kill(i);
+    while (csn_worker_is_there(i) && !csn_deadline_passed(deadline) &&
+           csn_interp_turn(i, deadline) >= 0)
         continue;
 }
 
@@ -210,6 +216,8 @@ static int create_box(csn_interp *i, csn_error *err)
     o.cpu_milli = i->o.cpu_milli;
     o.disk_bytes = i->o.disk_bytes;
     o.ttl_ms = i->o.timeout_s > 0 ? i->o.timeout_s * 1000 + (i->o.is_kept ? 0 : 5000) : 0;
+    if (csn_engine_is_remote(i->engine))
+        o.idle_stop_ms = o.ttl_ms; /* a stop would end the process that remembers */
     o.name = name;
     for (int tries = 0; r == CSN_E_EXISTS && tries < 8; tries++) {
         choose_name(i, tries, name, sizeof(name));
@@ -338,6 +346,25 @@ static int wake_box(csn_interp *i, bool *ret_was_running, csn_error *err)
     return *ret_was_running ? CSN_OK : csn_sandbox_start(i->box, err);
 }
 
+/* The process that is remembered, or a new one in its place. */
+static int find_worker(csn_interp *i, bool was_running, csn_error *err)
+{
+    csn_error why = { 0 };
+    int r = was_running && i->remembered_process > 0
+                ? csn_worker_attach(i, (uint32_t) i->remembered_process, &why)
+                : CSN_E_NOT_FOUND;
+
+    if (r >= 0)
+        return r;
+    if (r == CSN_E_BUSY) {
+        if (err)
+            *err = why;
+        return r;
+    }
+    i->was_lost = true;
+    return csn_worker_start(i, err);
+}
+
 static int resume(csn_interp *i, csn_error *err)
 {
     bool was_running = false;
@@ -354,12 +381,8 @@ static int resume(csn_interp *i, csn_error *err)
         i->workspace = i->remembered_workspace ? csn_strdup(i->remembered_workspace)
                                                : csn_workspace_of(i->in_place.repo_url);
     }
-    if (r < 0 || !was_running || i->remembered_process <= 0 ||
-        csn_worker_attach(i, (uint32_t) i->remembered_process, NULL) < 0) {
-        i->was_lost = i->was_lost || r >= 0;
-        if (r >= 0)
-            r = csn_worker_start(i, err);
-    }
+    if (r >= 0)
+        r = find_worker(i, was_running, err);
     if (r < 0) {
         csn_session_drop(i, false);
         return r;
@@ -399,7 +422,7 @@ static int use_live(csn_interp *i, csn_error *err)
         return recreate(i, false, err);
     if (!csn_sources_equal(&i->sources, &i->in_place)) {
         r = stage(i, err);
-        if (r >= 0 && i->process)
+        if (r >= 0 && csn_worker_is_there(i))
             r = csn_worker_hello(i, true, err);
         i->is_reconfigured = r >= 0;
         if (r == CSN_E_CANCELLED)
@@ -409,7 +432,7 @@ static int use_live(csn_interp *i, csn_error *err)
             return recreate(i, true, err);
         }
     }
-    if (!i->process) {
+    if (!csn_worker_is_there(i)) {
         r = csn_worker_start(i, err);
         if (r < 0 && r != CSN_E_CANCELLED) /* the sandbox itself may be gone */
             return recreate(i, true, err);

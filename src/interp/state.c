@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/id.h"
 #include "interp.h"
 
 static int give(csn_buf *out, char **ret_json, csn_error *err)
@@ -21,7 +22,8 @@ int csn_interp_export_state(csn_interp *i, char **ret_json, csn_error *err)
 {
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
     csn_jw w = CSN_JW_INIT(&out, true);
-    uint32_t process = i->process ? csn_process_id(i->process) : (uint32_t) i->remembered_process;
+    uint32_t process =
+        csn_worker_is_there(i) ? csn_worker_number(i) : (uint32_t) i->remembered_process;
     csn_auto(buf) csn_buf context_id = CSN_BUF_INIT;
 
     csn_buf_printf(&context_id, "%u", process);
@@ -75,10 +77,10 @@ static int take_paths(csn_interp *i, const csn_json *d)
     return r;
 }
 
-/* A name of ours, or nothing: what is imported may have been written by anybody. */
+/* A sandbox's id, or nothing: what is imported may have been written by anybody. */
 static char *checked_id(const char *id)
 {
-    return id && csn_is_hex(id, 32) ? csn_strdup(id) : NULL;
+    return id && (csn_is_hex(id, 32) || csn_is_uuid(id)) ? csn_strdup(id) : NULL;
 }
 
 static char *checked_path(const char *path)

@@ -192,6 +192,33 @@ static void forget_frames(csn_interp *i)
     csn_frame_forget(&i->in);
 }
 
+bool csn_worker_is_there(const csn_interp *i)
+{
+    return i->process || i->relay;
+}
+
+uint32_t csn_worker_number(const csn_interp *i)
+{
+    return i->process ? csn_process_id(i->process) : i->relay ? csn_relay_number(i->relay) : 0;
+}
+
+void csn_worker_interrupt(csn_interp *i)
+{
+    if (i->process)
+        (void) csn_process_signal(i->process, SIGINT, 0,
+                                  NULL); /* gone: its end is told elsewhere */
+    else if (i->relay)
+        csn_relay_signal(i->relay, SIGINT);
+}
+
+void csn_worker_kill(csn_interp *i)
+{
+    if (i->process)
+        (void) csn_process_signal(i->process, SIGKILL, 1, NULL); /* dead already is fine */
+    else if (i->relay)
+        csn_relay_kill(i->relay);
+}
+
 void csn_worker_drop(csn_interp *i)
 {
     i->channel_source = csn_source_remove(i->channel_source);
@@ -204,14 +231,14 @@ void csn_worker_drop(csn_interp *i)
     csn_op_drop(i->watch);
     i->watch = NULL;
     i->process = csn_process_free(i->process);
+    i->relay = csn_relay_free(i->relay);
     forget_frames(i);
 }
 
 void csn_worker_lost(csn_interp *i, const char *category, const char *why)
 {
     csn_worker_drain(i);
-    if (i->process)
-        (void) csn_process_signal(i->process, SIGKILL, 1, NULL); /* dead already is fine */
+    csn_worker_kill(i);
     csn_worker_drop(i);
     csn_calls_abandon(i);
     i->was_lost = true;
@@ -243,40 +270,72 @@ static int open_streams(csn_interp *i, csn_error *err)
 {
     int r;
 
-    i->channel_fd = csn_process_channel(i->process);
-    i->out_fd[0] = csn_process_pipe(i->process, CSN_STDOUT);
-    i->out_fd[1] = csn_process_pipe(i->process, CSN_STDERR);
+    i->channel_fd = i->relay ? csn_relay_channel(i->relay) : csn_process_channel(i->process);
+    for (int k = 0; k < 2; k++)
+        i->out_fd[k] = i->relay ? csn_relay_pipe(i->relay, k ? CSN_STDERR : CSN_STDOUT)
+                                : csn_process_pipe(i->process, k ? CSN_STDERR : CSN_STDOUT);
     if (i->channel_fd < 0)
         return csn_fail(err, CSN_E_NOT_FOUND, "the interpreter process has no channel");
     r = csn_loop_add(i->loop, i->channel_fd, EPOLLIN, on_channel, i, &i->channel_source);
     for (int k = 0; r == 0 && k < 2; k++)
         if (i->out_fd[k] >= 0)
             r = csn_loop_add(i->loop, i->out_fd[k], EPOLLIN, on_output, i, &i->out_source[k]);
-    return r < 0 ? csn_fail_sys(err, r, "watch the interpreter's channel") : watch_process(i, err);
+    if (r < 0)
+        return csn_fail_sys(err, r, "watch the interpreter's channel");
+    return i->relay ? CSN_OK : watch_process(i, err); /* a relay's end is its channel's */
 }
 
-static int start_once(csn_interp *i, csn_error *err)
+/* What stands behind the first three is for both. */
+static const char *const *driver_command(const char *argv[7])
 {
-    const char *const argv[] = {
-        "python3", "-u", "-c", boot, (const char *) csn_driver_source, csn_documents_program(), NULL
-    };
+    static const char *const python[] = { "python3", "-u", "-c" };
+
+    memcpy(argv, python, sizeof(python));
+    argv[3] = boot;
+    argv[4] = (const char *) csn_driver_source;
+    argv[5] = csn_documents_program();
+    argv[6] = NULL;
+    return argv;
+}
+
+static int fail_late(const csn_interp *i, csn_error *err)
+{
+    return csn_fail(err, CSN_E_TIMEOUT, "Broker server failed to start within timeout (%lld s)",
+                    (long long) i->o.health_timeout_s);
+}
+
+static int launch(csn_interp *i, csn_error *err)
+{
+    const char *argv[7];
     csn_process_options o = { .size = sizeof(o),
-                              .argv = argv,
+                              .argv = driver_command(argv),
                               .is_background = 1,
                               .has_channel = 1,
                               .timeout_ms = CSN_UNLIMITED,
                               .output_bytes = CSN_UNLIMITED };
+
+    if (csn_engine_is_remote(i->engine)) {
+        int r = csn_relay_start(i->box, i->loop, argv + 3, i->o.health_timeout_s * 1000, &i->relay,
+                                err);
+
+        return r == CSN_E_TIMEOUT ? fail_late(i, err) : r;
+    }
+    return csn_process_start(i->box, &o, &i->process, err);
+}
+
+static int start_once(csn_interp *i, csn_error *err)
+{
+    int r;
+
     csn_buf_free(&i->last_words);
     i->last_words = (csn_buf) CSN_BUF_INIT_MAX(8192);
-    int r = csn_process_start(i->box, &o, &i->process, err);
-
+    r = launch(i, err);
     if (r >= 0)
         r = open_streams(i, err);
     if (r >= 0)
         r = csn_worker_hello(i, true, err);
     if (r < 0) {
-        if (i->process)
-            (void) csn_process_signal(i->process, SIGKILL, 1, NULL); /* it did not start well */
+        csn_worker_kill(i); /* it did not start well */
         csn_worker_drop(i);
     }
     return r;
@@ -298,26 +357,54 @@ int csn_worker_start(csn_interp *i, csn_error *err)
     return r;
 }
 
-int csn_worker_attach(csn_interp *i, uint32_t process, csn_error *err)
+/* A relay has one client at a time: the program before us may still be at it. */
+static int await_turn(csn_interp *i, csn_error *err)
 {
-    int64_t grace;
-    int r = csn_process_open(i->box, process, &i->process, err);
+    int64_t deadline = csn_deadline_in_ms(CSN_LOCK_WAIT_MS);
+    int r = CSN_OK;
+
+    while (r >= 0 && i->relay && !csn_relay_is_ours(i->relay)) {
+        if (csn_deadline_passed(deadline))
+            return csn_session_in_use(err);
+        r = csn_interp_turn(i, deadline);
+    }
+    if (r < 0)
+        return csn_fail(err, r, "wait for the interpreter");
+    return csn_worker_is_there(i) ? CSN_OK
+                                  : csn_fail(err, CSN_E_LOST, "the interpreter process has ended");
+}
+
+/* What a client that is gone left running. */
+static int end_left_execute(csn_interp *i)
+{
+    int64_t grace = csn_deadline_in_ms(CSN_GRACE_MS);
+    int r = CSN_OK;
+
+    csn_worker_interrupt(i);
+    while (r >= 0 && i->busy_id && csn_worker_is_there(i) && !csn_deadline_passed(grace))
+        r = csn_interp_turn(i, grace);
+    if (r >= 0 && csn_worker_is_there(i) && i->busy_id) {
+        csn_worker_lost(i, "worker_crashed", "an execute left behind did not end");
+        r = CSN_E_LOST;
+    }
+    return r;
+}
+
+int csn_worker_attach(csn_interp *i, uint32_t number, csn_error *err)
+{
+    int r = csn_engine_is_remote(i->engine)
+                ? csn_relay_attach(i->box, i->loop, number, &i->relay, err)
+                : csn_process_open(i->box, number, &i->process, err);
 
     if (r >= 0)
         r = open_streams(i, err);
     if (r >= 0)
+        r = await_turn(i, err);
+    if (r >= 0)
         r = csn_worker_hello(i, false, err);
-    if (r >= 0 && i->busy_id) { /* the execute of a client that is gone */
-        grace = csn_deadline_in_ms(CSN_GRACE_MS);
-        r = csn_process_signal(i->process, SIGINT, 0, err);
-        while (r >= 0 && i->busy_id && i->process && !csn_deadline_passed(grace))
-            r = csn_interp_turn(i, grace);
-        if (r >= 0 && i->process && i->busy_id) {
-            csn_worker_lost(i, "worker_crashed", "an execute left behind did not end");
-            r = CSN_E_LOST;
-        }
-    }
-    if (r >= 0 && !i->process)
+    if (r >= 0 && i->busy_id)
+        r = end_left_execute(i);
+    if (r >= 0 && !csn_worker_is_there(i))
         r = CSN_E_LOST;
     if (r < 0)
         csn_worker_drop(i);
@@ -389,16 +476,15 @@ int csn_worker_hello(csn_interp *i, bool enter, csn_error *err)
     r = csn_worker_send(i, &text);
     if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* dead already: why is still to be read */
         return csn_fail_sys(err, r, "greet the interpreter");
-    while (!i->is_ready && i->process && !csn_deadline_passed(deadline)) {
+    while (!i->is_ready && csn_worker_is_there(i) && !csn_deadline_passed(deadline)) {
         r = csn_interp_turn(i, deadline);
         if (r < 0)
             return csn_fail(err, r, "wait for the interpreter");
     }
-    if (!i->process)
+    if (!csn_worker_is_there(i))
         return fail_unready(i, err);
     if (!i->is_ready)
-        return csn_fail(err, CSN_E_TIMEOUT, "Broker server failed to start within timeout (%lld s)",
-                        (long long) i->o.health_timeout_s);
+        return fail_late(i, err);
     i->tools_changed = false;
     return CSN_OK;
 }
@@ -419,7 +505,7 @@ int csn_interp_probe(csn_interp *i, const char *code, size_t len)
     csn_jw_end_object(&w);
     if (csn_worker_send(i, &text) < 0)
         return -1;
-    while (i->probed == 2 && i->process && !csn_deadline_passed(deadline))
+    while (i->probed == 2 && csn_worker_is_there(i) && !csn_deadline_passed(deadline))
         if (csn_interp_turn(i, deadline) < 0)
             break;
     return i->probed == 2 ? -1 : i->probed;

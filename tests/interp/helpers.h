@@ -20,6 +20,7 @@ const char *final_of(const csn_exec_result *r);
 
 const char *metadata(csn_interp *i, const char *key); /* until the next call */
 char *exported(csn_interp *i);
+int count_boxes(void); /* that are there, wherever they are */
 bool has_no_boxes(void *user);
 bool shell(const char *command);
 /* A repository below the test's directory: main, feature/x ("two"), tag v2. Skips without git. */

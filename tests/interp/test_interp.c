@@ -556,7 +556,7 @@ TEST(b13_43_shutdown_twice_and_start_again)
     OK(csn_interp_start(i, err));
     OK(csn_interp_shutdown(i, err));
     OK(csn_interp_shutdown(i, err));
-    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_boxes(), 0);
     CHECK_STR(value(i, "SUBMIT(1)"), "{\"output\":1}");
 }
 
@@ -611,7 +611,7 @@ TEST(b10_refs_are_found_as_people_paste_them)
     CHECK_STR(csn_result_phase(r), "repo_clone");
     CHECK_STR(csn_result_text(r, NULL),
               "Daytona repo clone failure: requested ref is not available: nope");
-    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_boxes(), 0);
 }
 
 TEST(b13_40_a_change_of_workspace_keeps_the_state)
@@ -774,7 +774,7 @@ TEST(b13_68_to_71_the_smoke_test)
     CHECK_STR(smoke(good, "no-such", "error_category"), "repo_clone/sandbox_create_clone_error/-1");
     CHECK_STR(smoke("/nowhere", NULL, "error_category"),
               "repo_clone/sandbox_create_clone_error/-1");
-    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_boxes(), 0);
 }
 
 /* ---- hostile code ----------------------------------------------------------------------------------------------- */
@@ -990,7 +990,7 @@ TEST(killed_in_the_middle_without_a_session_leaves_nothing)
     (void) snprintf(file, sizeof(file), "%s/victim.json", the_state());
     kill_in_the_middle(false, file);
     if (!until(has_no_boxes, NULL))
-        FAIL("%d sandboxes stay", count_entries("boxes"));
+        FAIL("%d sandboxes stay", count_boxes());
 }
 
 TEST(killed_in_the_middle_a_kept_session_resumes_with_its_variables)
@@ -1012,7 +1012,7 @@ TEST(killed_in_the_middle_a_kept_session_resumes_with_its_variables)
     CHECK_STR(final_of(r), "{\"output\":12}");
     CHECK(!(csn_result_flags(r) & CSN_RESULT_STATE_RESET));
     OK(csn_interp_shutdown(i, err));
-    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_boxes(), 0);
 }
 
 static long resident_kib(pid_t pid)

@@ -119,7 +119,7 @@ TEST(b13_51_a_fork_copies_sources_and_files)
     CHECK_STR(value(i, "SUBMIT(open('only-here').read(), x, load_from_volume('f'))"),
               "{\"output\":[\"kept\",1,\"1\"]}");
     csn_interp_free(copy);
-    CHECK_INT(count_entries("boxes"), 1);
+    CHECK_INT(count_boxes(), 1);
 }
 
 TEST(b13_52_a_snapshot_is_an_image)

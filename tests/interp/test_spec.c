@@ -251,5 +251,5 @@ TEST(b13_69_and_72_a_bad_setting_fails_the_smoke_test_in_config)
     CHECK_STR(phase_of("/nowhere"), "config_error");
     CHECK(unsetenv("RLM_CHILD_ISOLATION_MODE") == 0);
     CHECK_STR(phase_of("/nowhere"), "sandbox_create_clone_error");
-    CHECK_INT(count_entries("boxes"), 0);
+    CHECK_INT(count_boxes(), 0);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Starts a server for test_engine.c and runs it there; its TAP is ours."""
+"""Starts a server for a program of tests and runs it there; its TAP is ours."""
 import os
 import subprocess
 import sys
@@ -11,6 +11,6 @@ with lib.Work() as work:
     server = lib.Server(work).start()
     env = environment(f"http://127.0.0.1:{server.port}/api", server.key())
     done = subprocess.run([os.environ["CSN_REMOTE_ENGINE"], *sys.argv[1:]], env=env, stdin=subprocess.DEVNULL,
-                          timeout=540, check=False)
+                          timeout=880, check=False)
     server.stop()
 sys.exit(done.returncode)

@@ -151,6 +151,11 @@ const char *the_state(void)
     return state;
 }
 
+bool is_remote(void)
+{
+    return getenv("CSN_STORY_REMOTE") != NULL;
+}
+
 csn_engine *another_engine(void)
 {
     csn_engine_options opts = { .size = sizeof(opts),
@@ -159,6 +164,10 @@ csn_engine *another_engine(void)
     csn_engine *e = NULL;
     csn_error err = { 0 };
 
+    if (is_remote()) {
+        opts.remote_url = getenv("DAYTONA_API_URL");
+        opts.remote_key = getenv("DAYTONA_API_KEY");
+    }
     if (csn_engine_open(&opts, &e, &err) < 0)
         FAIL("open an engine: %s", err.message);
     return e;

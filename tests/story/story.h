@@ -11,6 +11,8 @@
 csn_engine *the_engine(void);
 csn_engine *another_engine(void); /* on the same state; the caller frees it */
 void close_the_engine(void);      /* early, to look at what remains */
+bool is_remote(
+    void); /* the engines' sandboxes are at the service of DAYTONA_API_URL: CSN_STORY_REMOTE */
 const char *the_state(void);
 bool is_rootless(void); /* the story runs without privilege */
 
