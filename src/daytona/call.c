@@ -271,6 +271,14 @@ void csn_api_calls_end(csn_daytona *d)
         end_closed(csn_list_entry(node, csn_api_call, link));
 }
 
+void csn_api_ignore(const csn_web_answer *a, int result, const csn_error *err, void *user)
+{
+    (void) a;
+    (void) result;
+    (void) err;
+    (void) user;
+}
+
 /* ---- starting ---- */
 
 static int send_call(csn_api_call *call, csn_error *err)

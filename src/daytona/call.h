@@ -54,6 +54,9 @@ void csn_api_calls_end(
     csn_daytona
         *d); /* those that pause between two tries: CSN_E_CANCELLED; the link ends the others */
 
+/* A `done` of whoever does not want to know. */
+void csn_api_ignore(const csn_web_answer *answer, int result, const csn_error *err, void *user);
+
 /* An answer that no frame holds comes into a file of memory. */
 enum { CSN_API_LARGE_MAX = 64 << 20 };
 int csn_api_read_sink(int fd, int64_t n_bytes, const char *what, csn_buf *out, csn_error *err);

@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "answer_files.h"
 #include "answer_named.h"
+#include "answer_sessions.h"
 #include "base/utf8.h"
 #include "marks.h"
 #include "script.h"
@@ -181,6 +182,32 @@ static void fuzz_named(const char *data, size_t len)
             check_named(&dto);
 }
 
+static void fuzz_sessions(const char *data, size_t len)
+{
+    csn_auto(json) csn_json *doc = NULL;
+    char name[CSN_SESSION_NAME_SIZE];
+    csn_script_title title;
+    csn_session_dto dto;
+
+    if (csn_session_answer_parse(data, len, &doc, &dto, NULL) < 0)
+        return;
+    must(dto.number > 0 && dto.command_id[0] && !strpbrk(dto.command_id, "/.?#% "));
+    must(dto.exit_code >= -1 && dto.exit_code <= 255);
+    csn_session_name(dto.number, name);
+    must(strcmp(name, csn_json_get_str(doc, "sessionId", "")) == 0);
+    csn_script_read_title(dto.command, dto.command_len, &title);
+    must(title.started_ms >= 0 && strlen(title.text) <= dto.command_len);
+}
+
+static void fuzz_terminal(const char *data, size_t len)
+{
+    csn_terminal_word word;
+
+    csn_terminal_word_read(data, len, &word);
+    must(word.exit_code >= -1 && word.exit_code <= 255 && word.signal >= 0 && word.signal <= 64);
+    must((word.kind == CSN_TERMINAL_EXITED) == (word.exit_code >= 0));
+}
+
 static void fuzz_replaced(const char *data, size_t len)
 {
     csn_auto(json) csn_json *doc = NULL;
@@ -231,6 +258,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'F':
         fuzz_records(text, size - 1);
+        break;
+    case 'S':
+        fuzz_sessions(text, size - 1);
+        break;
+    case 't':
+        fuzz_terminal(text, size - 1);
         break;
     case 'n':
         fuzz_named(text, size - 1);

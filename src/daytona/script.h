@@ -15,6 +15,21 @@ int csn_shell_command(csn_buf *out, const char *const *argv);
  * Its stdin, if it has one, is made of the session's input: lines of base64, the last one ".". 0 or -errno. */
 int csn_script_write(csn_buf *out, const csn_exec_spec *spec, const char *nonce);
 
+/* Of a background command: the first line names it, its time limit is kept by a process beside it. The word begins with
+ * CSN_SCRIPT_BACKGROUND. */
+#define CSN_SCRIPT_BACKGROUND "caisson-command"
+int csn_script_background(csn_buf *out, const csn_exec_spec *spec);
+typedef struct csn_script_title {
+    int64_t started_ms; /* 0: not said */
+    char text[4097];
+} csn_script_title;
+void csn_script_read_title(const char *command, size_t len, csn_script_title *ret);
+
+/* For the shell of a terminal, in a variable: CSN_SCRIPT_TYPED runs it. The word stands on a line of its own. */
+#define CSN_SCRIPT_VARIABLE "CAISSON_RUN"
+#define CSN_SCRIPT_TYPED    " eval \"$CAISSON_RUN\"\r"
+int csn_script_terminal(csn_buf *out, const csn_exec_spec *spec, const char *nonce);
+
 typedef struct csn_script_word {
     int pid;  /* > 0: it runs, and leads a group of its own if the shell could do that */
     int code; /* else: why not; a CSN_E_… code */

@@ -38,7 +38,6 @@ typedef struct session_deletion {
 
 struct session_exec {
     csn_daytona_command head;
-    csn_list link; /* in csn_daytona.execs */
     char id[SESSION_ID_SIZE];
     csn_buf url;    /* of the session */
     csn_buf script; /* until it was sent */
@@ -113,7 +112,7 @@ static void free_exec(session_exec *e)
         e->killer->exec = NULL;
     if (e->is_made && e->head.base.box->backend && !engine_of(e)->is_closing)
         (void) delete_session(e, NULL, NULL, NULL); /* lost: the last requests have it */
-    csn_list_remove(&e->link);
+    csn_list_remove(&e->head.link);
     csn_api_call_cancel(e->call);
     csn_tail_free(e->tail);
     csn_input_free(e->input);
@@ -335,53 +334,14 @@ static void resume(csn_exec *exec)
 
 /* ---- signals ---- */
 
-/* `kill` inside, by a command of its own. */
-static void on_signalled(const csn_web_answer *a, int result, const csn_error *err, void *user)
-{
-    csn_auto(json) csn_json *doc = NULL;
-    csn_exec_answer answer;
-    csn_error own = { 0 };
-
-    if (result >= 0) {
-        result = csn_exec_answer_parse(a->body, a->body_len, &doc, &answer, &own);
-        if (result >= 0 && answer.exit_code != 0)
-            result = csn_fail(&own, CSN_E_STATE, "signal a command: it has ended");
-        err = &own;
-    }
-    csn_op_end(user, result, result < 0 ? err : NULL);
-}
-
-static int send_signal(session_exec *e, int number, bool whole_tree, csn_op *op, csn_error *err)
-{
-    csn_auto(buf) csn_buf url = CSN_BUF_INIT, body = CSN_BUF_INIT, line = CSN_BUF_INIT;
-    csn_jw w = CSN_JW_INIT(&body, false);
-    csn_api_call_spec spec =
-        CSN_API_CALL_SPEC(.what = "signal a command", .method = "POST",
-                          .content_type = "application/json", .max_bytes = CSN_WEB_BODY_MAX,
-                          .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_ASK_MS));
-
-    csn_buf_printf(&url, "%s/process/execute", csn_daytona_box_of(e->head.base.box)->toolbox);
-    if (whole_tree) /* its group; without one, itself */
-        csn_buf_printf(&line, "kill -%d -- -%d 2>/dev/null || ", number, e->pid);
-    csn_buf_printf(&line, "kill -%d %d", number, e->pid);
-    csn_jw_begin_object(&w);
-    csn_jw_kstr(&w, "command", line.data);
-    csn_jw_end_object(&w);
-    if (url.error < 0 || body.error < 0 || line.error < 0)
-        return csn_fail(err, CSN_E_NO_MEMORY, "signal a command");
-    spec.url = url.data;
-    spec.body = body.data;
-    spec.body_len = body.len;
-    return csn_api_call_start(engine_of(e), &spec, on_signalled, op, err) ? CSN_OK : CSN_E_LOST;
-}
-
 /* The group at once, then whatever else is in the session, which is given a moment (SIGTERM first). */
 static int start_kill(session_exec *e, csn_ending ending, csn_op *op, csn_error *err)
 {
     csn_error own = { 0 };
     int r;
 
-    (void) send_signal(e, SIGKILL, true, NULL, &own); /* the DELETE gets those that it misses */
+    (void) csn_command_signal(e->head.base.box, e->pid, SIGKILL, true, NULL,
+                              &own); /* the DELETE gets those that it misses */
     r = delete_session(e, e, op, err ? err : &own);
     if (r < 0)
         return r;
@@ -414,7 +374,7 @@ static int send_any(csn_exec *exec, int number, bool whole_tree, csn_ending endi
     if (number == SIGKILL && whole_tree)
         return start_kill(e, ending, op, err);
     e->sent_signal = number;
-    return send_signal(e, number, whole_tree, op, CSN_OP_ERR(err));
+    return csn_command_signal(e->head.base.box, e->pid, number, whole_tree, op, CSN_OP_ERR(err));
 }
 
 /* ---- stdin ---- */
@@ -450,59 +410,40 @@ static int close_stdin(csn_exec *exec, csn_error *err)
     return CSN_OK;
 }
 
+/* Nobody follows it any more; the helper deletes what there is. */
+static void close_one(csn_exec *exec)
+{
+    session_exec *e = csn_container_of(exec, session_exec, head.base);
+    csn_error err = { 0 };
+
+    (void) csn_fail(&err, CSN_E_CANCELLED, "run a command: the engine was closed");
+    if (e->killer)
+        e->killer->exec = NULL;
+    e->killer = NULL;
+    csn_api_call_cancel(e->call);
+    e->call = NULL;
+    e->tail = csn_tail_free(e->tail);
+    e->input = csn_input_free(e->input);
+    csn_timer_cancel(&e->limit);
+    e->is_paused = false;
+    csn_buf_clear(&e->held);
+    if (!e->head.base.is_started && !e->is_told) {
+        fail_start(e, err.code, &err);
+    } else {
+        e->is_lost = !e->is_done;
+        e->is_done = true;
+        tell_end(e);
+    }
+}
+
 static const csn_command_kind kind = { .free = drop,
                                        .signal = send_any,
                                        .resume = resume,
                                        .write = write_stdin,
-                                       .close_stdin = close_stdin };
-
-/* The engine closes: nobody follows them any more; the helper deletes what there is. */
-void csn_daytona_end_execs(csn_daytona *d)
-{
-    csn_error err = { 0 };
-
-    (void) csn_fail(&err, CSN_E_CANCELLED, "run a command: the engine was closed");
-    for (csn_list *node; (node = csn_list_pop(&d->execs));) {
-        session_exec *e = csn_list_entry(node, session_exec, link);
-
-        if (e->killer)
-            e->killer->exec = NULL;
-        e->killer = NULL;
-        csn_api_call_cancel(e->call);
-        e->call = NULL;
-        e->tail = csn_tail_free(e->tail);
-        e->input = csn_input_free(e->input);
-        csn_timer_cancel(&e->limit);
-        e->is_paused = false;
-        csn_buf_clear(&e->held);
-        if (!e->head.base.is_started && !e->is_told) {
-            fail_start(e, err.code, &err);
-        } else {
-            e->is_lost = !e->is_done;
-            e->is_done = true;
-            tell_end(e);
-        }
-    }
-}
+                                       .close_stdin = close_stdin,
+                                       .close = close_one };
 
 /* ---- starting ---- */
-
-static csn_api_call *post(session_exec *e, const char *what, const char *url, const csn_buf *body,
-                          bool must_finish, csn_api_call_done *done, csn_error *err)
-{
-    csn_api_call_spec spec =
-        CSN_API_CALL_SPEC(.what = what, .method = "POST", .url = url,
-                          .content_type = "application/json", .body = body->data,
-                          .body_len = body->len, .max_bytes = CSN_WEB_BODY_MAX,
-                          .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_ASK_MS),
-                          .must_finish = must_finish);
-
-    if (body->error < 0) {
-        (void) csn_fail_sys(err, body->error, "%s", what);
-        return NULL;
-    }
-    return csn_api_call_start(engine_of(e), &spec, done, e, err);
-}
 
 static void on_given(const csn_web_answer *a, int result, const csn_error *err, void *user)
 {
@@ -523,7 +464,7 @@ static void on_given(const csn_web_answer *a, int result, const csn_error *err, 
     if (result >= 0 && e->input)
         result = csn_input_begin(e->input, url.data, &own);
     if (result >= 0) {
-        e->tail = csn_tail_start(engine_of(e), url.data, &tail_events, e, &own);
+        e->tail = csn_tail_start(engine_of(e), url.data, 0, &tail_events, e, &own);
         result = e->tail ? CSN_OK : own.code;
     }
     if (result < 0)
@@ -554,7 +495,8 @@ static void on_made(const csn_web_answer *a, int result, const csn_error *err, v
     csn_buf_free(&e->script);
     if (url.error < 0)
         body.error = url.error;
-    e->call = post(e, "run a command", url.data, &body, false, on_given, &own);
+    e->call = csn_command_post(e->head.base.box, "run a command", url.data, &body, false, on_given,
+                               e, &own);
     if (!e->call)
         fail_start(e, own.code, &own);
 }
@@ -578,11 +520,12 @@ static int make_session(session_exec *e, csn_error *err)
         if (csn_webline_set_last(&d->line, e->last, "DELETE", e->url.data) < 0)
             return csn_fail(err, CSN_E_LOST, "run a command: caisson-remote is gone");
     }
-    e->call = post(e, "make a session", url.data, &body, true, on_made, err);
+    e->call = csn_command_post(e->head.base.box, "make a session", url.data, &body, true, on_made,
+                               e, err);
     if (!e->call)
         return err->code;
     e->is_made = true;
-    csn_list_append(&d->execs, &e->link);
+    csn_list_append(&d->execs, &e->head.link);
     return CSN_OK;
 }
 
@@ -599,7 +542,7 @@ int csn_session_start(csn_box *box, const csn_exec_spec *spec, const csn_exec_ev
     e->head =
         (csn_daytona_command){ .base = { .box = csn_box_ref(box), .events = events, .user = user },
                                .kind = &kind };
-    csn_list_init(&e->link);
+    csn_list_init(&e->head.link);
     e->url = e->script = e->word = e->held = (csn_buf) CSN_BUF_INIT;
     e->timeout_ms = spec->timeout_ms;
     r = csn_id_hex(hex, 12);

@@ -26,7 +26,6 @@
 #define OFFER "X-Daytona-SDK-Version~0.218.0"
 
 enum {
-    LOG_MAX = 128 << 20,
     POLL_MS = 250,
     POLL_BYTES_PER_MS = 1024,
     TRIES = 5, /* to dial again, with nothing new */
@@ -109,7 +108,7 @@ static csn_api_call *ask(csn_tail *t, const char *what, const char *suffix, int 
     csn_auto(buf) csn_buf url = CSN_BUF_INIT;
     csn_api_call_spec spec =
         CSN_API_CALL_SPEC(.what = what, .method = "GET",
-                          .max_bytes = sink < 0 ? CSN_WEB_BODY_MAX : LOG_MAX,
+                          .max_bytes = sink < 0 ? CSN_WEB_BODY_MAX : CSN_TAIL_LOG_MAX,
                           .deadline_ns = csn_deadline_in_ms(CSN_DAYTONA_ASK_MS));
 
     if (csn_buf_printf(&url, "%s%s", t->url, suffix) < 0) {
@@ -301,16 +300,19 @@ void csn_tail_resume(csn_tail *t)
         give_new(t);
 }
 
-csn_tail *csn_tail_start(csn_daytona *d, const char *url, const csn_tail_events *events, void *user,
-                         csn_error *err)
+csn_tail *csn_tail_start(csn_daytona *d, const char *url, int64_t from,
+                         const csn_tail_events *events, void *user, csn_error *err)
 {
     csn_auto(buf) csn_buf follow = CSN_BUF_INIT;
     csn_tail *t = csn_calloc(1, sizeof(*t));
 
     if (t)
-        *t = (csn_tail){
-            .d = d, .url = csn_strdup(url), .events = events, .user = user, .sink = -1
-        };
+        *t = (csn_tail){ .d = d,
+                         .url = csn_strdup(url),
+                         .events = events,
+                         .user = user,
+                         .n_read = from,
+                         .sink = -1 };
     if (!t || !t->url || csn_buf_printf(&follow, "%s" FOLLOW, url) < 0) {
         if (t)
             free_tail(t);

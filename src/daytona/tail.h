@@ -16,9 +16,10 @@ typedef struct csn_tail_events {
     void (*ended)(int result, int exit_code, const csn_error *err, void *user);
 } csn_tail_events;
 
-/* url: of the command, ".../command/ID". NULL: *err says why. */
-csn_tail *csn_tail_start(csn_daytona *d, const char *url, const csn_tail_events *events, void *user,
-                         csn_error *err);
+enum { CSN_TAIL_LOG_MAX = 128 << 20 };
+/* url: of the command, ".../command/ID"; from: so many bytes of the log are known. NULL: *err says why. */
+csn_tail *csn_tail_start(csn_daytona *d, const char *url, int64_t from,
+                         const csn_tail_events *events, void *user, csn_error *err);
 csn_tail *csn_tail_free(csn_tail *tail); /* NULL is fine; always NULL */
 void csn_tail_resume(csn_tail *tail);
 

@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "answer.h"
+#include "answer_sessions.h"
 #include "base/buf.h"
 #include "csn_test.h"
+#include "kept_log.h"
 #include "marks.h"
 #include "script.h"
 
@@ -87,4 +89,116 @@ TEST(a_commands_id_is_one_segment_of_a_path)
     CHECK_INT(csn_started_answer_parse("{\"cmdId\":\"../x\"}", 16, id, NULL), CSN_E_PROTOCOL);
     CHECK_INT(csn_started_answer_parse("{\"cmdId\":7}", 11, id, NULL), CSN_E_PROTOCOL);
     CHECK_INT(csn_started_answer_parse("{}", 2, id, NULL), CSN_E_PROTOCOL);
+}
+
+/* ---- in the background ---- */
+
+TEST(a_background_command_is_found_by_its_title)
+{
+    static const char *const argv[] = { "sh", "-c", "it's\n'' \xff", NULL };
+    char *env[] = { NULL };
+    csn_exec_spec spec = { .argv = argv, .env = env, .cwd = "/", .timeout_ms = 1500 };
+    csn_buf script = CSN_BUF_INIT;
+    csn_script_title title;
+
+    CHECK_INT(csn_script_background(&script, &spec), 0);
+    csn_script_read_title(script.data, script.len, &title);
+    CHECK_STR(title.text, "sh -c it's\n'' ?");
+    CHECK(title.started_ms > INT64_C(1600000000000));
+    CHECK(strstr(script.data, " 'caisson-command' '' 2 '/' 'sh'"));
+    for (size_t len = 0; len < script.len; len++) { /* cut anywhere it is read without harm */
+        csn_script_read_title(script.data, len, &title);
+        CHECK(strlen(title.text) < sizeof(title.text));
+    }
+    csn_script_read_title("echo hello", 10, &title);
+    CHECK(!title.text[0] && title.started_ms == 0);
+    csn_buf_free(&script);
+}
+
+static bool is_session(const char *text, csn_session_dto *dto)
+{
+    static csn_json *doc;
+
+    doc = csn_json_free(doc);
+    return csn_session_answer_parse(text, strlen(text), &doc, dto, NULL) == CSN_OK;
+}
+
+TEST(sessions_of_background_commands_are_told_from_others)
+{
+    csn_session_dto dto;
+
+    CHECK(is_session("{\"sessionId\":\"caisson-command-4294967295\",\"commands\":[{\"id\":\"a\"}]}",
+                     &dto) &&
+          dto.number == UINT32_MAX && !dto.is_ended);
+    CHECK(is_session(
+              "{\"sessionId\":\"caisson-command-2\",\"commands\":[{\"id\":\"a\",\"exitCode\":9}]}",
+              &dto) &&
+          dto.is_ended && dto.exit_code == 9);
+    CHECK(!is_session("{\"sessionId\":\"caisson-command-0\",\"commands\":[{\"id\":\"a\"}]}", &dto));
+    CHECK(!is_session(
+        "{\"sessionId\":\"caisson-command-4294967296\",\"commands\":[{\"id\":\"a\"}]}", &dto));
+    CHECK(
+        !is_session("{\"sessionId\":\"caisson-command-02\",\"commands\":[{\"id\":\"a\"}]}", &dto));
+    CHECK(!is_session("{\"sessionId\":\"mine\",\"commands\":[{\"id\":\"a\"}]}", &dto));
+    CHECK(!is_session("{\"sessionId\":\"caisson-command-2\",\"commands\":[]}", &dto));
+    CHECK(!is_session("{\"sessionId\":\"caisson-command-2\",\"commands\":[{\"id\":\"../x\"}]}",
+                      &dto));
+}
+
+static csn_log_piece read_at(const csn_kept_log *log, int64_t offset, char *data, size_t size)
+{
+    csn_log_piece piece;
+
+    memset(data, 0, size);
+    csn_kept_log_read(log, offset, data, size - 1, &piece);
+    return piece;
+}
+
+TEST(a_kept_log_tells_streams_and_offsets)
+{
+    csn_kept_log log;
+    csn_log_piece piece;
+    char data[8];
+
+    csn_kept_log_init(&log);
+    piece = read_at(&log, 0, data, sizeof(data));
+    CHECK(piece.len == 0 && !piece.is_end);
+    CHECK_INT(csn_kept_log_put(&log, CSN_STDOUT, "one ", 4), 0);
+    CHECK_INT(csn_kept_log_put(&log, CSN_STDOUT, "two", 3), 0);
+    CHECK_INT(csn_kept_log_put(&log, CSN_STDERR, "err", 3), 0);
+    piece = read_at(&log, 2, data, sizeof(data));
+    CHECK_STR(data, "e two");
+    CHECK(piece.stream == CSN_STDOUT && piece.offset == 2 && piece.len == 5);
+    piece = read_at(&log, 7, data, sizeof(data));
+    CHECK(piece.stream == CSN_STDERR && strcmp(data, "err") == 0);
+    piece = read_at(&log, 100, data, sizeof(data));
+    CHECK(piece.len == 0 && !piece.is_end);
+    log.is_end = true;
+    CHECK(read_at(&log, 10, data, sizeof(data)).is_end);
+    CHECK(!read_at(&log, 9, data, sizeof(data)).is_end);
+    csn_kept_log_done(&log);
+}
+
+TEST(a_kept_log_drops_its_head_and_says_so)
+{
+    static char block[64 * 1024];
+    csn_kept_log log;
+    csn_log_piece piece;
+    int64_t total = 0;
+    char data[8];
+
+    csn_kept_log_init(&log);
+    for (int i = 0; total < 3 * (int64_t) CSN_KEPT_LOG_MAX; i++, total += sizeof(block)) {
+        memset(block, 'a' + i % 26, sizeof(block));
+        CHECK_INT(csn_kept_log_put(&log, i % 2 ? CSN_STDERR : CSN_STDOUT, block, sizeof(block)), 0);
+    }
+    CHECK(log.text.len <= CSN_KEPT_LOG_MAX + CSN_KEPT_LOG_MAX / 4);
+    piece = read_at(&log, 0, data, sizeof(data));
+    CHECK(piece.offset == log.base && piece.len == 7);
+    CHECK(data[0] == 'a' + piece.offset / (int64_t) sizeof(block) % 26);
+    CHECK(piece.stream == (piece.offset / (int64_t) sizeof(block) % 2 ? CSN_STDERR : CSN_STDOUT));
+    for (int i = 0; i < 4 << 20; i++) /* a stream that changes with every byte stays bounded, too */
+        CHECK_INT(csn_kept_log_put(&log, i % 2 ? CSN_STDERR : CSN_STDOUT, "x", 1), 0);
+    CHECK(log.runs.len <= CSN_KEPT_LOG_MAX + sizeof(block));
+    csn_kept_log_done(&log);
 }

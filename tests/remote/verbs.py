@@ -55,6 +55,19 @@ STORIES = {
     "an image": ["create where -q BOX", "exec where BOX sh -c 'echo of an image > note'", "snapshot where BOX BOX",
                  "rm where BOX", "image inspect where --json BOX", "run where -q --image BOX -- cat note", "image rm where BOX",
                  "image rm where BOX", "image rm where -f BOX", "image inspect where BOX"],
+    "in the background": ["create where -q BOX", "exec where -d BOX sh -c 'echo out; echo err >&2; read x; exit 3'",
+                          "logs where -f BOX", "logs where --stream stderr -f BOX 1", "logs where --offset 2 BOX 1", "logs where BOX",
+                          "~logs where BOX 7", "~exec where -d BOX none-such", "logs where -f BOX", "rm where BOX"],
+    "in the background for long": ["create where -q BOX", "exec where -d BOX sh -c 'seq 200000; sleep 100'",
+                                   "exec where BOX sh -c 'until pgrep -x sleep >/dev/null; do sleep 0.1; done'",
+                                   "logs where BOX", "exec where BOX pkill -x sleep", "logs where -f --offset 1288000 BOX",
+                                   "run where -q -d --name BOXb -- sh -c 'echo $0 here'", "logs where -f BOXb", "rm where BOX BOXb"],
+    "a limit in the background": ["create where -q BOX", "exec where -q -d --timeout 1s BOX sh -c 'echo begun; sleep 100; echo never'",
+                                  "logs where -f BOX", "rm where BOX"],
+    "a terminal": ["create where -q BOX", "exec where -t BOX sh -c 'test -t 0 && test -t 1 && stty size; echo $A; pwd; exit 4'",
+                   "exec where -t -e A=b -e 'B=$x \"q\"' -w /tmp BOX sh -c 'echo \"$A $B\"; pwd'",
+                   "~exec where -t BOX none-such", "exec where -t --timeout 1s BOX sleep 100",
+                   "exec where -t BOX sh -c 'kill -9 $$'", "exec where -t BOX env -i /bin/echo ok", "rm where BOX"],
     "nothing to sweep": ["gc where", "gc where --json"],
 }
 SAME_OF_A_BOX = ("name", "state", "image", "user", "network", "ephemeral", "labels")
@@ -69,6 +82,8 @@ def documents(text):
     except ValueError:
         return None
     boxes = found if isinstance(found, list) else [found]
+    if not all(isinstance(box, dict) for box in boxes):
+        return None
     for box in boxes:
         box["labels"] = {k: v for k, v in box.get("labels", {}).items() if not k.startswith("caisson.")}
     if boxes and "source" in boxes[0]:
@@ -89,7 +104,7 @@ def words_of(done, has_own_words):
 
 
 def split(line, backend, box):
-    words = [re.sub("^BOX(?=$|[:/])", box, word) for word in shlex.split(line.lstrip("~"))]
+    words = [re.sub("^BOX(?=$|[:/b])", box, word) for word in shlex.split(line.lstrip("~"))]
     at = words.index("where")
     return words[:at] + (["--daytona"] if backend == "daytona" else []) + words[at + 1:]
 
