@@ -73,7 +73,8 @@ typedef struct csn_blocks_options {
 CSN_API int csn_blocks_new(csn_engine *engine, const csn_blocks_options *opts,
                            csn_blocks **ret_blocks, csn_error *err);
 /* The same by name, "daytona", and the constructor's arguments as a JSON object: timeout, snapshot, image, name, env_vars,
- * resources {cpu, memory, disk}; api_key, api_url and target are the engine's business and ignored. NULL: none. */
+ * resources {cpu, memory, disk}. With api_key, api_url or target it has an engine of its own at that service, what is not given
+ * of the three comes from the environment (see <caisson/config.h>), and `engine` may be NULL. NULL: none. */
 CSN_API int csn_blocks_by_name(csn_engine *engine, const char *executor, const char *config_json,
                                csn_blocks **ret_blocks, csn_error *err);
 CSN_API csn_blocks *

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include <caisson/blocks.h>
+#include <caisson/config.h>
 
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "blocks.h"
 
 /* ---- which message ---------------------------------------------------------------------------------------------- */
 
@@ -82,7 +84,7 @@ int csn_blocks_reply(const csn_blocks_result *result, char **ret_text, size_t *r
 
 /* ---- by name ---------------------------------------------------------------------------------------------------- */
 
-/* What the original's constructor takes. The connection is the engine's business here. */
+/* What the original's constructor takes. */
 static int check_keys(const csn_json *config, csn_error *err)
 {
     static const char *const keys[] = { "api_key", "api_url", "target",   "timeout",  "snapshot",
@@ -125,14 +127,79 @@ static void free_env(char **env)
     free(env);
 }
 
+/* The service that the settings name; what they leave out comes from the environment. */
+static int open_engine(const csn_json *config, csn_engine **ret_engine, csn_error *err)
+{
+    csn_config_options c = { .size = sizeof(c),
+                             .api_key = csn_json_get_str(config, "api_key", NULL),
+                             .api_url = csn_json_get_str(config, "api_url", NULL),
+                             .target = csn_json_get_str(config, "target", NULL) };
+    csn_engine_options o = { .size = sizeof(o) };
+    csn_config *found = NULL;
+    int r;
+
+    if (!c.api_key && !c.api_url && !c.target)
+        return CSN_OK;
+    r = csn_config_load(&c, &found, err);
+    if (r < 0)
+        return r;
+    o.remote_url = csn_config_api_url(found);
+    o.remote_key = csn_config_api_key(found);
+    o.remote_token = csn_config_jwt_token(found);
+    o.remote_organization = o.remote_key ? NULL : csn_config_organization_id(found);
+    o.remote_target = csn_config_target(found);
+    r = csn_config_daytona_refusal(found)
+            ? csn_fail(err, CSN_E_UNSUPPORTED, "%s", csn_config_daytona_refusal(found))
+            : csn_engine_open(&o, ret_engine, err);
+    csn_config_free(found);
+    return r;
+}
+
+static void read_config(const csn_json *config, csn_blocks_options *o, double *timeout_s)
+{
+    const csn_json *resources = csn_json_get(config, "resources");
+    const csn_json *timeout = csn_json_get(config, "timeout");
+
+    *timeout_s = csn_json_double(timeout, 0);
+    o->timeout_s = timeout ? timeout_s : NULL;
+    o->snapshot = csn_json_get_str(config, "snapshot", NULL);
+    o->image = csn_json_get_str(config, "image", NULL);
+    o->name = csn_json_get_str(config, "name", NULL);
+    o->cpu = csn_json_get_double(resources, "cpu", 0);
+    o->memory_gb = csn_json_get_double(resources, "memory", 0);
+    o->disk_gb = csn_json_get_double(resources, "disk", 0);
+}
+
+static int make_executor(csn_engine *engine, const csn_json *config, csn_blocks **ret_blocks,
+                         csn_error *err)
+{
+    csn_blocks_options o = { .size = sizeof(o) };
+    char **env = env_of(csn_json_get(config, "env_vars"));
+    csn_engine *own = NULL;
+    double timeout_s;
+    int r;
+
+    if (!env)
+        return csn_fail_sys(err, -ENOMEM, "make the executor");
+    read_config(config, &o, &timeout_s);
+    o.env = (const char *const *) env;
+    r = csn_blocks_check(&o, err); /* before anybody is asked */
+    if (r >= 0)
+        r = open_engine(config, &own, err);
+    if (r >= 0)
+        r = csn_blocks_new(own ? own : engine, &o, ret_blocks, err);
+    if (r >= 0)
+        (*ret_blocks)->own_engine = own;
+    else
+        csn_engine_free(own);
+    free_env(env);
+    return r;
+}
+
 int csn_blocks_by_name(csn_engine *engine, const char *executor, const char *config_json,
                        csn_blocks **ret_blocks, csn_error *err)
 {
     csn_auto(json) csn_json *config = NULL;
-    csn_blocks_options o = { .size = sizeof(o) };
-    const csn_json *resources, *timeout;
-    char **env;
-    double timeout_s;
     int r;
 
     if (!csn_streq(executor, "daytona"))
@@ -142,23 +209,5 @@ int csn_blocks_by_name(csn_engine *engine, const char *executor, const char *con
         csn_json_type_of(config) != CSN_JSON_OBJECT)
         return csn_fail(err, CSN_E_INVALID, "the executor's settings are no JSON object");
     r = check_keys(config, err);
-    if (r < 0)
-        return r;
-    timeout = csn_json_get(config, "timeout");
-    timeout_s = csn_json_double(timeout, 0);
-    o.timeout_s = timeout ? &timeout_s : NULL;
-    o.snapshot = csn_json_get_str(config, "snapshot", NULL);
-    o.image = csn_json_get_str(config, "image", NULL);
-    o.name = csn_json_get_str(config, "name", NULL);
-    resources = csn_json_get(config, "resources");
-    o.cpu = csn_json_get_double(resources, "cpu", 0);
-    o.memory_gb = csn_json_get_double(resources, "memory", 0);
-    o.disk_gb = csn_json_get_double(resources, "disk", 0);
-    env = env_of(csn_json_get(config, "env_vars"));
-    if (!env)
-        return csn_fail_sys(err, -ENOMEM, "make the executor");
-    o.env = (const char *const *) env;
-    r = csn_blocks_new(engine, &o, ret_blocks, err);
-    free_env(env);
-    return r;
+    return r < 0 ? r : make_executor(engine, config, ret_blocks, err);
 }

@@ -16,7 +16,7 @@
 
 #define GIB ((double) (1 << 30))
 
-static int check_options(const csn_blocks_options *o, csn_error *err)
+int csn_blocks_check(const csn_blocks_options *o, csn_error *err)
 {
     if (o->size != sizeof(*o))
         return csn_fail(err, CSN_E_INVALID, "csn_blocks_options is of another version");
@@ -105,6 +105,12 @@ static int import_image(csn_blocks *b, csn_error *err)
 
     if (!b->image || b->owns_image)
         return CSN_OK;
+    if (csn_engine_is_remote(b->engine)) /* it knows names only, and says itself which it has not */
+        return strchr(b->image, '/') && access(b->image, F_OK) == 0
+                   ? csn_fail(err, CSN_E_UNSUPPORTED,
+                              "image '%s' is a path: a service takes names of its snapshots",
+                              b->image)
+                   : CSN_OK;
     if (csn_image_inspect(b->engine, b->image, see_image, &is_there, NULL) == CSN_OK && is_there)
         return CSN_OK;
     if (!strchr(b->image, '/') && access(b->image, F_OK) < 0)
@@ -128,19 +134,24 @@ static int64_t scaled(double value, double unit)
     return value > 0 ? (int64_t) (value * unit) : 0;
 }
 
+static bool has_snapshot(csn_blocks *b)
+{
+    bool is_there = false;
+
+    return csn_image_inspect(b->engine, b->snapshot, see_image, &is_there, NULL) == CSN_OK &&
+           is_there;
+}
+
 static int create_box(csn_blocks *b, csn_error *err)
 {
     csn_sandbox_options o = { .size = sizeof(o),
                               .name = b->name,
                               .env = (const char *const *) b->env };
-    bool has_snapshot = false;
     int r = import_image(b, err);
 
     if (r < 0)
         return r;
-    if (b->snapshot &&
-        (csn_image_inspect(b->engine, b->snapshot, see_image, &has_snapshot, NULL) < 0 ||
-         !has_snapshot))
+    if (b->snapshot && !csn_engine_is_remote(b->engine) && !has_snapshot(b))
         return csn_fail(err, CSN_E_NOT_FOUND, "snapshot '%s' not found", b->snapshot);
     o.image = b->snapshot ? b->snapshot : b->image;
     o.is_detached = b->is_kept;
@@ -151,7 +162,10 @@ static int create_box(csn_blocks *b, csn_error *err)
         o.memory_bytes = scaled(b->memory_gb, GIB);
         o.disk_bytes = scaled(b->disk_gb, GIB);
     }
-    return csn_sandbox_create(b->engine, &o, &b->box, err);
+    r = csn_sandbox_create(b->engine, &o, &b->box, err);
+    if (r == CSN_E_NOT_FOUND && csn_engine_is_remote(b->engine) && o.image)
+        return csn_fail(err, r, "%s '%s' not found", b->snapshot ? "snapshot" : "image", o.image);
+    return r;
 }
 
 /* The words callers of the original match on. */
@@ -184,7 +198,7 @@ int csn_blocks_new(csn_engine *engine, const csn_blocks_options *opts, csn_block
     opts = opts ? opts : &none;
     if (!engine)
         return csn_fail(err, CSN_E_INVALID, "there is no engine to run code blocks in");
-    r = check_options(opts, err);
+    r = csn_blocks_check(opts, err);
     if (r < 0)
         return r;
     b = csn_calloc(1, sizeof(*b));
@@ -229,6 +243,7 @@ csn_blocks *csn_blocks_free(csn_blocks *b)
         csn_blocks_delete(b);
     if (b->owns_image && !b->is_kept)
         (void) csn_image_remove(b->engine, b->image, NULL); /* a busy one is swept later */
+    csn_engine_free(b->own_engine);
     for (char **e = b->env; e && *e; e++)
         free(*e);
     free(b->env);

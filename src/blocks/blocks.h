@@ -9,7 +9,8 @@
 #include "lang.h"
 
 struct csn_blocks {
-    csn_engine *engine; /* borrowed */
+    csn_engine *engine;     /* borrowed, or: */
+    csn_engine *own_engine; /* of csn_blocks_by_name(); NULL: none */
     csn_sandbox *box;   /* NULL: deleted */
     double timeout_s;
     char *snapshot, *image, *name; /* ours; image: the name in the catalog */
@@ -21,6 +22,7 @@ struct csn_blocks {
     const csn_runner *runner[8]; /* per language, once found */
 };
 
+int csn_blocks_check(const csn_blocks_options *opts, csn_error *err);
 /* Runs one block: CSN_OK and `ret_run` filled, or the engine's error. */
 int csn_block_run_one(csn_blocks *b, const csn_lang *lang, csn_str code, csn_block_run *ret_run,
                       csn_error *err);

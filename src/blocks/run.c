@@ -14,6 +14,46 @@
 
 enum { MAX_ARGS = CSN_RUNNER_ARGS + 2, PATH_SIZE = 64, PROBE_MS = 20000, LEFT_MAX = 16 };
 
+/* At a service a command has no stdin, and one that is missing looks like one that ended with 127. So the input is a file, $0,
+ * gone as soon as it is open; "": there is none. */
+static const char starter[] =
+    "if [ -n \"$0\" ]; then exec 4<\"$0\"; command -p rm -f -- \"$0\"; else exec 4</dev/null; fi\n"
+    "command -v -- \"$1\" >/dev/null 2>&1 || { echo \"$1: command not found\"; exit 127; }\n"
+    "exec \"$@\" <&4 4<&-";
+
+static int name_file(char path[PATH_SIZE], const char *suffix, csn_error *err)
+{
+    static const char start[] = "/tmp/ag2_";
+    int r;
+
+    memcpy(path, start, sizeof(start));
+    r = csn_id_hex(path + strlen(path), 16);
+    if (r < 0)
+        return csn_fail_sys(err, r, "name the block's file");
+    memcpy(path + strlen(path), suffix, strlen(suffix) + 1);
+    return CSN_OK;
+}
+
+static int run_there(csn_blocks *b, csn_process_options *o, csn_str input, csn_run_result *ret,
+                     csn_error *err)
+{
+    const char *argv[MAX_ARGS + 4] = { "/bin/sh", "-c", starter };
+    char path[PATH_SIZE] = "";
+    int r = CSN_OK;
+
+    if (input.len)
+        r = name_file(path, "", err);
+    if (r >= 0 && input.len)
+        r = csn_file_put(b->box, path, input.data, input.len, 0600, err);
+    if (r < 0)
+        return r;
+    argv[3] = path;
+    for (size_t n = 0; o->argv[n]; n++)
+        argv[4 + n] = o->argv[n];
+    o->argv = argv;
+    return csn_run(b->box, o, ret, err);
+}
+
 static int run_command(csn_blocks *b, const char *const *argv, csn_str input, int64_t timeout_ms,
                        csn_run_result *ret, csn_error *err)
 {
@@ -21,6 +61,8 @@ static int run_command(csn_blocks *b, const char *const *argv, csn_str input, in
 
     o.timeout_ms = timeout_ms;
     o.output_bytes = b->output_bytes;
+    if (csn_engine_is_remote(b->engine))
+        return run_there(b, &o, input, ret, err);
     if (input.len) {
         o.stdin_kind = CSN_STDIN_BYTES;
         o.stdin_data = input.data;
@@ -150,7 +192,7 @@ int csn_block_run_one(csn_blocks *b, const csn_lang *lang, csn_str code, csn_blo
                       csn_error *err)
 {
     const csn_runner *runner = choose_runner(b, lang);
-    char path[PATH_SIZE] = "/tmp/ag2_";
+    char path[PATH_SIZE];
     int r;
 
     code = csn_md_without_mark(code); /* shells take it for a part of the first word */
@@ -158,10 +200,9 @@ int csn_block_run_one(csn_blocks *b, const csn_lang *lang, csn_str code, csn_blo
         return say_missing(lang, ret, err);
     if (!lang->suffix)
         return run_runner(b, lang, runner, NULL, code, ret, err);
-    r = csn_id_hex(path + strlen(path), 16);
+    r = name_file(path, lang->suffix, err);
     if (r < 0)
-        return csn_fail_sys(err, r, "name the block's file");
-    memcpy(path + strlen(path), lang->suffix, strlen(lang->suffix) + 1);
+        return r;
     r = put_code(b, lang, code, path, err);
     if (r < 0)
         return r;

@@ -416,6 +416,9 @@ static void on_made(const csn_web_answer *a, int result, const csn_error *err, v
         own = *err;
         if (a && a->end.status == 409 && !c->source)
             result = own.code = CSN_E_EXISTS; /* the name */
+        else if (c->wish.image && a && a->end.status == 400 &&
+                 csn_starts_with(own.message, "Snapshot ") && strstr(own.message, " not found"))
+            result = own.code = CSN_E_NOT_FOUND;
         end_creation(c, NULL, result, &own);
         return;
     }

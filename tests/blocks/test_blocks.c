@@ -407,8 +407,7 @@ static const char *named(const char *executor, const char *config)
 TEST(c6_an_executor_by_its_name)
 {
     CHECK_STR(named("docker", NULL), "Unknown code executor docker");
-    CHECK_STR(named("daytona", "{\"name\": \"ag2-named\", \"timeout\": 7, \"api_key\": \"k\"}"),
-              "ag2-named 7");
+    CHECK_STR(named("daytona", "{\"name\": \"ag2-named\", \"timeout\": 7}"), "ag2-named 7");
     CHECK_STR(named("daytona", "{\"timeout\": 0}"), "Timeout must be greater than or equal to 1.");
     CHECK_STR(named("daytona", "{\"colour\": 1}"), "unexpected keyword argument 'colour'");
     CHECK_STR(named("daytona", "[]"), "the executor's settings are no JSON object");
