@@ -406,6 +406,6 @@ const cli_command cli_cmd_interp = {
         "model (llm_query), start children (sub_rlm), keep lists (add_buffer) and files (--volume).\n"
         "Exit status: 0; 1 the code failed; 124 time limit; 125 engine error.",
     .groups = groups,
-    .reach = CLI_NOT_REMOTE,
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

@@ -141,6 +141,6 @@ const cli_command cli_cmd_rlm = {
         "The model is asked for Python, the code runs in a sandbox, what it printed goes back to the\n"
         "model, until the code calls SUBMIT with every --field [answer]. Needs --llm-url or --llm-cmd.",
     .groups = groups,
-    .reach = CLI_NOT_REMOTE,
+    .reach = CLI_ANYWHERE,
     .run = run,
 };

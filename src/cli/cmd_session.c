@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "commands.h"
@@ -97,8 +98,7 @@ static void list_all(cli_listing *l, csn_engine *engine)
     struct dirent **entries = NULL;
     int n;
 
-    csn_buf_printf(&dir, "%s/sessions", csn_engine_state_dir(engine));
-    n = scandir(dir.data, &entries, NULL, by_name);
+    n = cli_session_dir(engine, &dir) < 0 ? -1 : scandir(dir.data, &entries, NULL, by_name);
     for (int k = 0; k < n; k++) {
         csn_str name = csn_str_of(entries[k]->d_name);
         char text[80];
@@ -128,6 +128,11 @@ static int run_ls(const cli_command *cmd, int argc, char **argv)
     return cli_listing_end(&l, CSN_OK, NULL);
 }
 
+static bool is_id(const char *text)
+{
+    return text && (csn_is_hex(text, 32) || csn_is_uuid(text));
+}
+
 static int remove_one(csn_engine *engine, const cli_named *v, const char *name)
 {
     csn_auto(mem) char *path = cli_session_path(engine, name);
@@ -137,20 +142,20 @@ static int remove_one(csn_engine *engine, const cli_named *v, const char *name)
     csn_sandbox *box = NULL;
     csn_error err = { 0 };
     bool was_there = path && access(path, F_OK) == 0;
+    int r;
 
     if (!path)
         return 2;
     if (!was_there && !v->force)
         return cli_fail_with(CSN_E_NOT_FOUND, "caisson session ls", "no session '%s'", name);
-    if (id && csn_is_hex(id, 32) && csn_sandbox_open(engine, id, &box, NULL) == CSN_OK) {
-        int r = csn_sandbox_delete(box, &err);
-
-        csn_sandbox_free(box);
-        if (r < 0)
-            return cli_fail(&err, NULL);
-    }
-    if (id && csn_is_hex(id, 32)) {
-        csn_buf_printf(&line, "%s/sessions/%s.lock", csn_engine_state_dir(engine), id);
+    r = is_id(id) ? csn_sandbox_open(engine, id, &box, &err) : CSN_E_NOT_FOUND;
+    if (r >= 0)
+        r = csn_sandbox_delete(box, &err);
+    csn_sandbox_free(box);
+    if (r < 0 && r != CSN_E_NOT_FOUND)
+        return cli_fail(&err, NULL);
+    if (is_id(id) && cli_session_dir(engine, &line) >= 0) {
+        csn_buf_printf(&line, "/%s.lock", id);
         (void) unlink(line.data); /* may never have been made */
         csn_buf_clear(&line);
     }
@@ -236,24 +241,24 @@ static const cli_command ls = { .name = "ls",
                                 .summary = "List sessions",
                                 .usage = "session ls [options]",
                                 .groups = ls_groups,
-                                .reach = CLI_NOT_REMOTE,
+                                .reach = CLI_ANYWHERE,
                                 .run = run_ls };
 static const cli_command rm = { .name = "rm",
                                 .summary = "End sessions and delete their sandboxes; volumes stay",
                                 .usage = "session rm [-f] NAME…",
                                 .groups = rm_groups,
-                                .reach = CLI_NOT_REMOTE,
+                                .reach = CLI_ANYWHERE,
                                 .run = run_rm };
 static const cli_command export_cmd = { .name = "export",
                                         .summary = "Print a session's state as JSON",
                                         .usage = "session export NAME",
-                                        .reach = CLI_NOT_REMOTE,
+                                        .reach = CLI_ANYWHERE,
                                         .run = run_export };
 static const cli_command import_cmd = { .name = "import",
                                         .summary = "Take a session's state from a file or stdin",
                                         .usage = "session import NAME [FILE|-]",
                                         .operands = "@file",
-                                        .reach = CLI_NOT_REMOTE,
+                                        .reach = CLI_ANYWHERE,
                                         .run = run_import };
 static const cli_command *const subs[] = { &ls, &rm, &export_cmd, &import_cmd, NULL };
 

@@ -82,7 +82,7 @@ const cli_command cli_cmd_smoke = {
     .usage = "smoke --repo URL|DIR [--ref REF]",
     .text = "Prints a report as JSON: on stdout and status 0, or on stderr and status 1.",
     .groups = smoke_groups,
-    .reach = CLI_NOT_REMOTE,
+    .reach = CLI_ANYWHERE,
     .run = run_smoke,
 };
 

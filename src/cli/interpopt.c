@@ -10,7 +10,9 @@
 #include <caisson/sandbox.h>
 
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "boxopt.h"
 #include "out.h"
@@ -32,8 +34,8 @@ const cli_opt cli_interp_options[] = {
     { 0, "ref", CLI_TEXT, AT(ref), "REF", "branch, tag or commit of it", NULL, NULL },
     { 0, "context", CLI_LIST, AT(context), "PATH", "stage a file or directory; may be repeated",
       "@file", NULL },
-    { 0, "image", CLI_TEXT, AT(image), "IMAGE", "root file system [fleet-rlm-base, else host]",
-      "@image", NULL },
+    { 0, "image", CLI_TEXT, AT(image), "IMAGE",
+      "root file system [fleet-rlm-base, else host; of a service: a snapshot]", "@image", NULL },
     { 'e', "env", CLI_LIST, AT(env), "KEY=VALUE", "set a variable; KEY alone takes ours", NULL,
       NULL },
     { 0, "env-file", CLI_LIST, AT(env_files), "FILE", "set the variables of a file", "@file",
@@ -127,9 +129,49 @@ int cli_interp_fill(const cli_command *cmd, const cli_interp_values *v, csn_inte
 
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
+/* What is known of sessions at a service, which has no place for it. Like the state directory's own place. */
+static int put_remote_place(const char *url, csn_buf *out)
+{
+    const char *state = cli_state_dir() ? cli_state_dir() : secure_getenv("CAISSON_STATE");
+    const char *xdg = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
+    unsigned char digest[32];
+    char hex[17];
+
+    csn_sha256(url, strlen(url), digest);
+    csn_hex(hex, digest, 8);
+    if (state && state[0])
+        return csn_buf_printf(out, "%s/remote/%s", state, hex);
+    if (xdg && xdg[0] == '/')
+        return csn_buf_printf(out, "%s/caisson/remote/%s", xdg, hex);
+    if (home && home[0] == '/')
+        return csn_buf_printf(out, "%s/.local/state/caisson/remote/%s", home, hex);
+    return -ENOENT;
+}
+
+int cli_session_dir(csn_engine *engine, csn_buf *out)
+{
+    const char *place = csn_engine_state_dir(engine);
+    int r = csn_engine_is_remote(engine) ? put_remote_place(place, out) : csn_buf_puts(out, place);
+
+    return r < 0 ? r : csn_buf_puts(out, "/sessions");
+}
+
+static int make_directories(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int r = mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+        *slash = '/';
+        if (r < 0 && r != -EROFS && r != -EACCES) /* one that is there may be on a read-only disk */
+            return r;
+    }
+    return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
 char *cli_session_path(csn_engine *engine, const char *session)
 {
     csn_auto(buf) csn_buf path = CSN_BUF_INIT;
+    int r;
 
     if (!csn_is_name(session)) {
         (void) cli_fail_with(
@@ -137,9 +179,11 @@ char *cli_session_path(csn_engine *engine, const char *session)
             "'%s' is no name for a session: letters, digits, '.', '_', '-', at most 64", session);
         return NULL;
     }
-    csn_buf_printf(&path, "%s/sessions", csn_engine_state_dir(engine));
-    if (mkdir(path.data, 0700) < 0 && errno != EEXIST) {
-        (void) cli_fail_with(CSN_E_SYSTEM, NULL, "make '%s': %s", path.data, strerror(errno));
+    r = cli_session_dir(engine, &path);
+    if (r >= 0)
+        r = make_directories(path.data);
+    if (r < 0) {
+        (void) cli_fail_with(CSN_E_SYSTEM, NULL, "make '%s': %s", path.data, strerror(-r));
         return NULL;
     }
     csn_buf_printf(&path, "/%s.json", session);

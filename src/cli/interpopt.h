@@ -4,6 +4,7 @@
 
 #include <caisson/interp.h>
 
+#include "base/buf.h"
 #include "opt.h"
 
 typedef struct cli_interp_values {
@@ -29,6 +30,8 @@ int cli_interp_open(csn_engine *engine, const cli_interp_values *v, const csn_in
 /* Writes the session's state; nothing without --session. */
 void cli_session_save(csn_engine *engine, const char *session, csn_interp *interp);
 
+/* Where those files are: beside the engine's state, or, of a service, in a place of ours. 0 or -errno. */
+int cli_session_dir(csn_engine *engine, csn_buf *out);
 /* The file of a session's state: malloc()ed; NULL after reporting a bad name. */
 char *cli_session_path(csn_engine *engine, const char *session);
 

@@ -48,9 +48,8 @@ typedef struct cli_group {
 
 /* Where a command's sandboxes may be. */
 typedef enum cli_reach {
-    CLI_HERE,      /* it has none, or is about this machine */
-    CLI_ANYWHERE,  /* here or at a service: session.h opens either */
-    CLI_NOT_REMOTE /* asked to go to a service, it says that it can't */
+    CLI_HERE,    /* it has none, or is about this machine */
+    CLI_ANYWHERE /* here or at a service: session.h opens either */
 } cli_reach;
 
 typedef struct cli_command cli_command;

@@ -63,8 +63,6 @@ int cli_place_settle(const cli_command *cmd)
             return cli_usage(cmd, "CAISSON_BACKEND '%s': not one of: local daytona", name);
     }
     is_remote = csn_streq(name, "daytona");
-    if (is_remote && cmd->reach == CLI_NOT_REMOTE)
-        return cli_usage(cmd, "it can't run in Daytona yet; use --backend local");
     if (is_remote && local_option)
         return cli_usage(cmd, "--%s is for sandboxes of this machine: a Daytona service decides it",
                          local_option);

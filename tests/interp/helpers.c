@@ -19,16 +19,19 @@ static void see_volume(const csn_volume_info *info, void *user)
     (void) user;
 }
 
+void need_volumes(void)
+{
+    if (csn_volume_inspect(the_engine(), "none-such", see_volume, NULL, NULL) == CSN_E_UNSUPPORTED)
+        SKIP("net: no volumes at a service");
+}
+
 /* What a service can't be asked for. */
 static void skip_what_is_not_there(const csn_interp_options *o)
 {
-    if (!is_remote())
-        return;
-    if (o->memory_bytes || o->cpu_milli || o->disk_bytes)
+    if (is_remote() && (o->memory_bytes || o->cpu_milli || o->disk_bytes))
         SKIP("net: a service's snapshot says how much memory there is");
-    if (o->volume_name &&
-        csn_volume_inspect(the_engine(), "none-such", see_volume, NULL, NULL) == CSN_E_UNSUPPORTED)
-        SKIP("net: no volumes at a service");
+    if (o->volume_name)
+        need_volumes();
 }
 
 csn_interp *make_interp(csn_interp_options o)

@@ -22,6 +22,7 @@ const char *metadata(csn_interp *i, const char *key); /* until the next call */
 char *exported(csn_interp *i);
 int count_boxes(void); /* that are there, wherever they are */
 bool has_no_boxes(void *user);
+void need_volumes(void); /* skips where there are none */
 bool shell(const char *command);
 /* A repository below the test's directory: main, feature/x ("two"), tag v2. Skips without git. */
 char *make_repo(const char *name, const char *readme);

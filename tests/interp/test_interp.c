@@ -627,6 +627,7 @@ TEST(b13_40_a_change_of_workspace_keeps_the_state)
     CHECK_STR(csn_interp_sandbox_id(i), id);
     CHECK_STR(metadata(i, "workspace_reconfigured"), "true");
     CHECK_STR(metadata(i, "sandbox_transition"), "reused");
+    need_volumes();
     OK(csn_interp_configure_workspace(i, two, NULL, NULL, "vol", 0, err));
     CHECK_STR(value(i, "SUBMIT('x' in globals())"), "{\"output\":false}");
     CHECK_STR(metadata(i, "sandbox_transition"), "recreated");

@@ -180,9 +180,6 @@ def what_only_this_machine_has_is_refused(work, server):
         done = caisson(verb, option, *value, "--daytona", env=env, cwd=work)
         lib.ok(done.returncode in (2, 125) and f"caisson: {verb}: {option} is for sandboxes of this machine" in
                done.stderr.decode(), f"{line}: refused by name", done.returncode, done.stderr)
-    for line in (["interp", "-c", "1"], ["rlm", "x"], ["smoke", "--repo", "."], ["session", "ls"]):
-        done = caisson(*line, env={**env, "CAISSON_BACKEND": "daytona"}, cwd=work)
-        lib.has(done.stderr.decode(), "it can't run in Daytona yet", f"{line[0]}: it says that it can't")
     done = caisson("run", "--daytona", "--memory", "2g", "--", "true", env=env, cwd=work)
     lib.has(done.stderr.decode(), "can't limit memory", "run --memory: refused by the backend")
     lib.equal(left(server), [], "refusals: nothing was made")
