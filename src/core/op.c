@@ -290,8 +290,9 @@ void csn_ops_give_up_all(csn_engine *engine)
 
 void csn_ops_end_all(csn_engine *engine)
 {
-    for (csn_list *node; (node = csn_list_first(&engine->ops));) {
-        csn_op *op = csn_list_entry(node, csn_op, link);
+    /* The youngest first: a step is younger than what it is a step of, which its end may still use. */
+    while (!csn_list_empty(&engine->ops)) {
+        csn_op *op = csn_list_entry(engine->ops.prev, csn_op, link);
 
         op->give_up = NULL;
         op->work = NULL;

@@ -15,7 +15,10 @@
 #include "base/fault.h"
 #include "serve.h"
 
-enum { OUT_BYTES_MAX = 8 << 20 }; /* a LIST of all commands fits */
+enum {
+    OUT_BYTES_MAX = 8 << 20,   /* a LIST of all commands fits */
+    CLIENTS_WAITING_MAX = 128, /* beyond it clients are refused: they don't wait to connect */
+};
 
 /* --- answering --------------------------------------------------------------------------------------------------- */
 
@@ -284,7 +287,7 @@ static int bind_socket(csn_keeper *k)
     before = umask(0177);
     r = bind(k->listen_fd, (struct sockaddr *) &addr, sizeof(addr)) < 0 ? -errno : 0;
     (void) umask(before); /* never fails */
-    return r == 0 && listen(k->listen_fd, 16) < 0 ? -errno : r;
+    return r == 0 && listen(k->listen_fd, CLIENTS_WAITING_MAX) < 0 ? -errno : r;
 }
 
 int csn_clients_listen(csn_keeper *k, csn_error *err)

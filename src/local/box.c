@@ -1,7 +1,6 @@
 /* One sandbox as this engine knows it: found on disk, connected, kept true. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #include "base/time.h"
 #include "local/local.h"
 
-enum { STAT_WAIT_MS = 5000, SETTLE_WAIT_MS = 20000 };
+enum { HELLO_WAIT_MS = 5000 };
 
 static void on_event(csn_conn *conn, csn_msg *msg)
 {
@@ -49,6 +48,7 @@ csn_local_box *csn_local_box_new(csn_local *local, csn_error *err)
                            .n_refs = 1 };
     box->dir_fd = box->lease_fd = box->leaving.pidfd = -1;
     csn_list_init(&box->execs);
+    csn_list_init(&box->gate);
     csn_conn_init(&box->conn, local->base.loop, &local->frame_buffer);
     box->conn.on_event = on_event;
     box->conn.on_lost = on_lost;
@@ -61,6 +61,9 @@ void csn_local_box_free(csn_box *base)
     csn_local_box *box = csn_local_box_of(base);
 
     csn_conn_close(&box->conn);
+    csn_list_remove(&box->hello.link);
+    csn_timer_cancel(&box->hello_timer);
+    csn_timer_cancel(&box->gate_timer);
     if (base->backend)
         csn_orphan_add(csn_local_of(base), box->child, false);
     csn_list_remove(&box->link);
@@ -113,48 +116,6 @@ void csn_local_box_facts(csn_local_box *box, const csn_box_state *state)
     };
 }
 
-/* The first question to a keeper we have just met. */
-typedef struct hello {
-    csn_request req;
-    csn_local_box *box;
-    bool is_done;
-} hello;
-
-static bool on_hello(csn_request *req, csn_msg *msg)
-{
-    hello *h = csn_container_of(req, hello, req);
-    csn_box_state state;
-
-    h->is_done = true;
-    if (msg && msg->head.type == CSN_FRAME_STATE && msg->head.len == sizeof(state)) {
-        csn_msg_fixed(msg, &state, sizeof(state));
-        csn_local_box_facts(h->box, &state);
-        h->box->base.state = CSN_STATE_STARTED;
-    }
-    return true;
-}
-
-static int ask_hello(csn_local_box *box)
-{
-    int64_t deadline = csn_deadline_in_ms(STAT_WAIT_MS);
-    csn_out out = { .type = CSN_FRAME_STAT };
-    hello h = { .box = box };
-    int r = csn_conn_ask(&box->conn, &out, &h.req, on_hello);
-
-    while (r == 0 && !h.is_done) {
-        r = csn_wait_fd(box->conn.fd, POLLIN, deadline);
-        if (r == 0)
-            r = -ETIMEDOUT;
-        if (r > 0) {
-            csn_conn_poll(&box->conn); /* a loss answers, too */
-            r = 0;
-        }
-    }
-    if (!h.is_done)
-        csn_list_remove(&h.req.link);
-    return r < 0 ? r : (csn_conn_is_open(&box->conn) ? 0 : -ENOTCONN);
-}
-
 static int dial(csn_local_box *box, int *ret_fd)
 {
     csn_auto(fd) int fd = -1;
@@ -163,7 +124,8 @@ static int dial(csn_local_box *box, int *ret_fd)
 
     if ((r = csn_fault_as("socket", EMFILE)) < 0)
         return r;
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    /* Not blocking: the keeper's line of clients may be full. */
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
     /* By descriptor: the path may be longer than the 108 bytes there are, and may have been renamed. */
@@ -186,22 +148,6 @@ int csn_local_box_lend(csn_box *base, int *ret_fd, csn_error *err)
                             "lend sandbox '%s': its keeper has no door (create it detached)",
                             base->wish.id)
                  : CSN_OK;
-}
-
-int csn_local_box_connect(csn_local_box *box)
-{
-    csn_auto(fd) int fd = -1;
-    int r;
-
-    if (csn_conn_is_open(&box->conn))
-        return 0;
-    if ((r = dial(box, &fd)) < 0)
-        return r;
-    r = csn_conn_open(&box->conn, fd);
-    if (r < 0)
-        return r;
-    (void) csn_take_fd(&fd); /* the connection's now */
-    return ask_hello(box);
 }
 
 /* Nobody answers: is it being made, stopped, a left-over, or attached to somebody else's engine and without a door? */
@@ -230,6 +176,72 @@ static csn_state state_without_keeper(csn_local_box *box)
                : CSN_STATE_STOPPED;
 }
 
+/* ---- the first question to a keeper ---- */
+
+static void end_hello(csn_local_box *box)
+{
+    csn_timer_cancel(&box->hello_timer);
+    csn_gate_open(box);
+}
+
+static bool on_hello(csn_request *req, csn_msg *msg)
+{
+    csn_local_box *box = csn_container_of(req, csn_local_box, hello);
+    csn_box_state state;
+
+    if (msg && msg->head.type == CSN_FRAME_STATE && msg->head.len == sizeof(state)) {
+        csn_msg_fixed(msg, &state, sizeof(state));
+        csn_local_box_facts(box, &state);
+    } else if (!msg && box->base.state != CSN_STATE_DELETED) {
+        box->base.state = state_without_keeper(box);
+    }
+    end_hello(box);
+    return true;
+}
+
+/* It is slow. Whoever waits goes on with what is known; the answer is taken when it comes. */
+static void on_hello_late(csn_timer *timer, void *user)
+{
+    (void) timer;
+    csn_gate_open(user);
+}
+
+/* Keepers answer in order: what they are asked next is answered when the facts are known. */
+static int ask_hello(csn_local_box *box)
+{
+    csn_out out = { .type = CSN_FRAME_STAT };
+    int r = csn_timer_set(box->conn.loop, &box->hello_timer, csn_deadline_in_ms(HELLO_WAIT_MS),
+                          on_hello_late, box);
+
+    if (r == 0)
+        r = csn_conn_ask(&box->conn, &out, &box->hello, on_hello);
+    if (r < 0)
+        csn_timer_cancel(&box->hello_timer);
+    return r;
+}
+
+int csn_local_box_connect(csn_local_box *box)
+{
+    csn_auto(fd) int fd = -1;
+    int r;
+
+    if (csn_conn_is_open(&box->conn))
+        return 0;
+    if ((r = dial(box, &fd)) < 0)
+        return r;
+    r = csn_conn_open(&box->conn, fd);
+    if (r < 0)
+        return r;
+    (void) csn_take_fd(&fd);           /* the connection's now */
+    csn_list_remove(&box->hello.link); /* of an earlier connection */
+    if ((r = ask_hello(box)) < 0) {
+        csn_conn_close(&box->conn);
+        return r;
+    }
+    box->base.state = CSN_STATE_STARTED;
+    return 0;
+}
+
 static int reread(csn_local_box *box, csn_error *err)
 {
     csn_auto(wish) csn_wish wish = { .id_index = -1 };
@@ -253,7 +265,6 @@ int csn_local_box_refresh(csn_box *base, csn_error *err)
     csn_box_ref(base);
     if (csn_conn_is_open(&box->conn))
         csn_conn_poll(&box->conn);
-    csn_local_box_lose_now(box);
     r = base->state == CSN_STATE_DELETED ? CSN_OK : reread(box, err);
     /* Its record goes first, then its directory, its name and its ids; then the keeper hangs up. */
     if (r == CSN_E_NOT_FOUND) {
@@ -262,7 +273,7 @@ int csn_local_box_refresh(csn_box *base, csn_error *err)
                           : CSN_STATE_DELETING;
         r = CSN_OK;
     } else if (r >= 0 && base->state != CSN_STATE_DELETED && !csn_conn_is_open(&box->conn) &&
-               csn_local_box_connect(box) < 0) {
+               csn_box_is_settled(box) && csn_local_box_connect(box) < 0) {
         base->state = state_without_keeper(box);
     }
     if (r >= 0)
@@ -298,16 +309,6 @@ int csn_local_box_load(csn_local *local, const char *id, csn_local_box **ret_box
     return CSN_OK;
 }
 
-void csn_local_box_settle(csn_local_box *box)
-{
-    const int64_t deadline = csn_deadline_in_ms(SETTLE_WAIT_MS);
-
-    while (box->is_early && csn_conn_is_open(&box->conn) &&
-           csn_wait_fd(box->conn.fd, POLLIN, deadline) == 1)
-        csn_conn_poll(&box->conn);
-    csn_leaving_now(&box->leaving); /* of one that failed */
-}
-
 int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)
 {
     if (box->is_busy)
@@ -322,6 +323,8 @@ int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)
     }
     if (csn_conn_is_open(&box->conn))
         return CSN_OK;
+    if (!csn_box_is_settled(box))
+        return csn_fail(err, CSN_E_STATE, "%s: sandbox '%s' is ending", verb, box->base.wish.id);
     if (box->base.state == CSN_STATE_STARTED)
         return csn_fail(err, CSN_E_STATE, "%s: sandbox '%s' is attached to another program", verb,
                         box->base.wish.id);
@@ -329,9 +332,17 @@ int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err)
                     csn_state_name(box->base.state));
 }
 
+static int refresh(csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err)
+{
+    int r = csn_local_box_refresh(&box->base, err);
+
+    (void) verb;
+    if (r < 0)
+        return r;
+    return csn_box_is_settled(box) ? csn_op_end_later(op, err) : CSN_GATE_WAIT;
+}
+
 int csn_local_refresh(csn_box *box, csn_op *op, csn_error *err)
 {
-    int r = csn_local_box_refresh(box, err);
-
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_gate_enter(csn_local_box_of(box), &(csn_gated){ .run = refresh }, op, err);
 }

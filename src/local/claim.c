@@ -31,12 +31,12 @@ static int try_box(int boxes_fd, const char *id, int *ret_fd)
     if (fd < 0)
         r = errno == ENOENT ? 0 : -errno;
     else
-        r = csn_box_lock(fd, true);
+        r = csn_box_lock(fd);
     if (r == -ENOENT || (r == 0 && fd < 0))
         return 0;
     if (r < 0) {
         (void) unlinkat(boxes_fd, id, AT_REMOVEDIR); /* else the sweep finds it empty */
-        return r;
+        return r == -EWOULDBLOCK ? 0 : r;            /* a sweeper is at it */
     }
     *ret_fd = csn_take_fd(&fd);
     return 1;

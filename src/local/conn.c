@@ -216,6 +216,13 @@ int csn_conn_ask(csn_conn *conn, csn_out *out, csn_request *req, csn_answer_fn *
     return 0;
 }
 
+void csn_conn_await_end(csn_conn *conn, csn_request *req, csn_answer_fn *answer)
+{
+    req->seq = 0; /* nobody's answer */
+    req->answer = answer;
+    csn_list_append(&conn->requests, &req->link);
+}
+
 void csn_conn_fail_all(csn_conn *conn)
 {
     csn_list *node;

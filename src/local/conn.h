@@ -47,6 +47,9 @@ void csn_conn_close(csn_conn *conn);
  * no room for waits in a bounded queue. 0, -ENOTCONN, -EBUSY (queue full), -errno. On failure `req` isn't remembered. */
 int csn_conn_ask(csn_conn *conn, csn_out *out, csn_request *req, csn_answer_fn *answer);
 
+/* Remembers a request that was not sent: it ends with csn_conn_fail_all(). */
+void csn_conn_await_end(csn_conn *conn, csn_request *req, csn_answer_fn *answer);
+
 /* Takes in what has come already, without waiting. */
 void csn_conn_poll(csn_conn *conn);
 

@@ -21,7 +21,9 @@ typedef struct copy_op {
     bool is_lent, is_locked;
     char layer[33];
     char *image; /* of a snapshot; NULL: a fork */
-    csn_wish wish;
+    bool has_own;
+    csn_wish own;  /* of a fork: what is not its parent's */
+    csn_wish wish; /* of a fork */
     csn_op *verb_op;
     csn_helper *helper; /* while it copies; NULL: not yet, or no more */
     bool is_cancelled;
@@ -39,11 +41,14 @@ static void give_back(copy_op *op)
     op->is_lent = op->is_locked = false;
 }
 
-static void free_op(copy_op *op)
+static void free_op(void *data)
 {
+    copy_op *op = data;
+
     give_back(op);
     csn_close(&op->hold_fd);
     csn_wish_done(&op->wish);
+    csn_wish_done(&op->own);
     free(op->image);
     csn_box_unref(&op->box->base);
     free(op);
@@ -168,11 +173,14 @@ static bool on_lent(csn_request *req, csn_msg *msg)
     return true;
 }
 
-static int copy_stopped(copy_op *op, csn_error *err)
+static int copy_stopped(copy_op *op, const csn_gated *verb, csn_error *err)
 {
     csn_auto(fd) int source = -1;
+    int r = csn_box_lock(op->box->dir_fd);
 
-    if (csn_box_lock(op->box->dir_fd, true) < 0)
+    if (r == -EWOULDBLOCK && !verb->is_late)
+        return CSN_GATE_LOCKED;
+    if (r < 0)
         return csn_fail(err, CSN_E_BUSY, "sandbox '%s' is being changed by somebody else",
                         op->box->base.wish.id);
     op->is_locked = true;
@@ -184,23 +192,39 @@ static int copy_stopped(copy_op *op, csn_error *err)
     return start_copy(op, source, -1, err);
 }
 
-static int begin(copy_op *op, csn_error *err)
+/* Once, before the first try that may lead to a copy. */
+static int prepare(copy_op *op, csn_error *err)
 {
-    csn_local *local = csn_local_of(&op->box->base);
+    int r = CSN_OK;
+
+    if (!op->image)
+        r = csn_wish_fork(&op->box->base.wish, op->has_own ? &op->own : NULL, &op->wish, err);
+    if (r >= 0)
+        r = csn_layers_hold(csn_local_of(&op->box->base)->state_fd, &op->hold_fd, err);
+    if (r < 0)
+        return r;
+    r = csn_layer_new_id(op->layer);
+    return r < 0 ? csn_fail_sys(err, r, "name a layer") : CSN_OK;
+}
+
+static int begin(copy_op *op, const csn_gated *verb, csn_error *err)
+{
     csn_out lend = { .type = CSN_FRAME_LEND };
     int r = op->box->is_busy ? csn_local_box_need(op->box, "copy its files", err)
                              : csn_local_box_refresh(&op->box->base, err);
 
-    if (r < 0 || (r = csn_layers_hold(local->state_fd, &op->hold_fd, err)) < 0)
+    if (r >= 0 && !csn_box_is_settled(op->box))
+        return CSN_GATE_WAIT;
+    if (r >= 0 && op->hold_fd < 0)
+        r = prepare(op, err);
+    if (r < 0)
         return r;
-    if ((r = csn_layer_new_id(op->layer)) < 0)
-        return csn_fail_sys(err, r, "name a layer");
     if (csn_conn_is_open(&op->box->conn)) {
         r = csn_conn_ask(&op->box->conn, &lend, &op->req, on_lent);
         return r < 0 ? csn_fail_sys(err, r, "ask the keeper for the files") : CSN_OK;
     }
     if (op->box->base.state == CSN_STATE_STOPPED)
-        return copy_stopped(op, err);
+        return copy_stopped(op, verb, err);
     return csn_fail(err, CSN_E_STATE, "sandbox '%s' is %s", op->box->base.wish.id,
                     csn_state_name(op->box->base.state));
 }
@@ -215,20 +239,29 @@ static copy_op *new_op(csn_box *box, csn_op *verb_op, csn_error *err)
     }
     op->box = csn_local_box_of(csn_box_ref(box));
     op->hold_fd = -1;
-    op->wish.id_index = -1;
+    op->wish.id_index = op->own.id_index = -1;
     op->verb_op = verb_op;
     return op;
 }
 
-static int begun(copy_op *op, int result)
+static int run(csn_local_box *box, csn_gated *verb, csn_op *verb_op, csn_error *err)
 {
-    if (result < 0) {
-        free_op(op);
-        return result;
-    }
-    op->verb_op->give_up = give_up;
-    op->verb_op->request = op;
+    copy_op *op = verb->data;
+    int r = begin(op, verb, err);
+
+    (void) box;
+    if (r != CSN_OK)
+        return r;
+    verb->data = NULL;
+    verb_op->give_up = give_up;
+    verb_op->request = op;
     return CSN_OK;
+}
+
+static int enter(copy_op *op, csn_error *err)
+{
+    return csn_gate_enter(op->box, &(csn_gated){ .run = run, .data = op, .free_data = free_op },
+                          op->verb_op, err);
 }
 
 int csn_local_snapshot(csn_box *box, const char *image, csn_op *verb_op, csn_error *err)
@@ -242,18 +275,22 @@ int csn_local_snapshot(csn_box *box, const char *image, csn_op *verb_op, csn_err
     if (!(op = new_op(box, verb_op, err)))
         return CSN_E_NO_MEMORY;
     op->image = csn_strdup(image);
-    return begun(op, op->image ? begin(op, err) : csn_fail(err, CSN_E_NO_MEMORY, "name an image"));
+    if (op->image)
+        return enter(op, err);
+    free_op(op);
+    return csn_fail(err, CSN_E_NO_MEMORY, "name an image");
 }
 
 int csn_local_fork(csn_box *box, csn_wish *own, csn_op *verb_op, csn_error *err)
 {
-    copy_op *op;
-    int r = csn_local_box_refresh(box, err);
+    copy_op *op = new_op(box, verb_op, err);
 
-    if (r < 0)
-        return r;
-    if (!(op = new_op(box, verb_op, err)))
+    if (!op)
         return CSN_E_NO_MEMORY;
-    r = csn_wish_fork(&box->wish, own, &op->wish, err);
-    return begun(op, r < 0 ? r : begin(op, err));
+    op->has_own = own != NULL;
+    if (own) {
+        op->own = *own;
+        *own = (csn_wish){ .id_index = -1 };
+    }
+    return enter(op, err);
 }

@@ -73,12 +73,16 @@ static bool on_end(csn_request *req, csn_msg *msg)
     return true;
 }
 
-/* Whether there is a keeper to be asked. The record need not be read again for that. */
+/* Whether there is a keeper to be asked. The record need not be read again for that. CSN_OK, an error or CSN_GATE_WAIT. */
 static int find_keeper(csn_local_box *box, csn_error *err)
 {
+    int r = CSN_OK;
+
     if (csn_conn_is_open(&box->conn))
         csn_conn_poll(&box->conn);
-    return csn_conn_is_open(&box->conn) ? CSN_OK : csn_local_box_refresh(&box->base, err);
+    if (!csn_conn_is_open(&box->conn))
+        r = csn_local_box_refresh(&box->base, err);
+    return r < 0 || csn_box_is_settled(box) ? r : CSN_GATE_WAIT;
 }
 
 /* CSN_E_LOST: there is none to be told, or it closed its door while we were speaking. */
@@ -107,27 +111,28 @@ static int ask_end(csn_local_box *box, int grace_ms, bool is_delete, csn_op *op,
     if (r != -ENOTCONN)
         return csn_fail_sys(err, r, "tell the keeper of sandbox '%s' to stop", box->base.wish.id);
     csn_local_box_lost(box);
-    csn_local_box_lose_now(box);
-    return CSN_E_LOST;
+    return csn_box_is_settled(box) ? CSN_E_LOST : CSN_GATE_WAIT;
 }
 
 /* No keeper answers: with the directory's lock, end one that has no door, and remove the box if wished. */
-static int end_unreachable(csn_local_box *box, bool is_delete, csn_error *err)
+static int end_unreachable(csn_local_box *box, csn_gated *verb, bool is_delete, csn_error *err)
 {
-    int r = csn_box_lock(box->dir_fd, true);
+    int r = csn_box_lock(box->dir_fd);
 
     if (r == -ENOENT) {
         box->base.state = CSN_STATE_DELETED;
         return CSN_OK;
     }
+    if (r == -EWOULDBLOCK && !verb->is_late)
+        return CSN_GATE_LOCKED;
     if (r < 0)
         return csn_fail(err, CSN_E_BUSY, "sandbox '%s' is being changed by somebody else",
                         box->base.wish.id);
-    r = csn_box_has_keeper(box->dir_fd) ? csn_box_kill_keeper(box, err) : CSN_OK;
-    if (r >= 0 && is_delete)
+    r = csn_box_has_keeper(box->dir_fd) ? csn_box_kill_keeper(box, verb, err) : CSN_OK;
+    if (r == CSN_OK && is_delete)
         r = csn_box_remove(csn_local_of(&box->base), &box->base.wish, box->dir_fd, err);
     csn_box_unlock(box->dir_fd);
-    if (r < 0)
+    if (r != CSN_OK)
         return r;
     box->base.state = is_delete ? CSN_STATE_DELETED : CSN_STATE_STOPPED;
     if (is_delete)
@@ -135,40 +140,53 @@ static int end_unreachable(csn_local_box *box, bool is_delete, csn_error *err)
     return r;
 }
 
-int csn_local_stop(csn_box *base, int grace_ms, csn_op *op, csn_error *err)
+static int stop(csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err)
 {
-    csn_local_box *box = csn_local_box_of(base);
+    const bool is_delete = box->base.wish.is_ephemeral;
     int r;
 
     if (box->is_busy)
-        return csn_fail(err, CSN_E_STATE, "stop sandbox '%s': it is being started", base->wish.id);
-    if ((r = find_keeper(box, err)) < 0)
+        return csn_fail(err, CSN_E_STATE, "stop sandbox '%s': it is being started",
+                        box->base.wish.id);
+    if ((r = find_keeper(box, err)) != CSN_OK)
         return r;
-    if ((r = ask_end(box, grace_ms, base->wish.is_ephemeral, op, err)) != CSN_E_LOST)
+    if ((r = ask_end(box, verb->grace_ms, is_delete, op, err)) != CSN_E_LOST)
         return r;
-    if (base->state == CSN_STATE_STARTED &&
-        (r = end_unreachable(box, base->wish.is_ephemeral, err)) < 0)
+    if ((box->base.state == CSN_STATE_STARTED || verb->has_sent_kill) &&
+        (r = end_unreachable(box, verb, is_delete, err)) != CSN_OK)
         return r;
     return csn_op_end_later(op, err);
 }
 
-int csn_local_delete(csn_box *base, csn_op *op, csn_error *err)
+int csn_local_stop(csn_box *box, int grace_ms, csn_op *op, csn_error *err)
 {
-    csn_local_box *box = csn_local_box_of(base);
+    return csn_gate_enter(csn_local_box_of(box), &(csn_gated){ .run = stop, .grace_ms = grace_ms },
+                          op, err);
+}
+
+static int delete (csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err)
+{
     int r;
 
     if (box->is_busy) { /* a start under way is given up */
         box->is_deleting = true;
         csn_local_box_lost(box);
-        csn_local_box_lose_now(box);
+        if (box->is_busy)
+            return CSN_GATE_WAIT;
     }
-    if ((r = find_keeper(box, err)) < 0)
+    if ((r = find_keeper(box, err)) != CSN_OK)
         return r;
     if ((r = ask_end(box, -1, true, op, err)) != CSN_E_LOST)
         return r;
-    if (base->state != CSN_STATE_DELETED && (r = end_unreachable(box, true, err)) < 0)
+    if ((box->base.state != CSN_STATE_DELETED || verb->has_sent_kill) &&
+        (r = end_unreachable(box, verb, true, err)) != CSN_OK)
         return r;
     return csn_op_end_later(op, err);
+}
+
+int csn_local_delete(csn_box *box, csn_op *op, csn_error *err)
+{
+    return csn_gate_enter(csn_local_box_of(box), &(csn_gated){ .run = delete }, op, err);
 }
 
 typedef struct asked_stat {
@@ -248,66 +266,77 @@ static int check_busy(csn_local_box *box, const char *verb, csn_error *err)
                         : CSN_OK;
 }
 
-/* Rewrites the record under the directory's lock, from what it says now. */
-static int change_record(csn_local_box *box, void (*change)(csn_wish *wish, void *with), void *with,
-                         csn_error *err)
+/* Rewrites the record under the directory's lock, from what it says now. CSN_OK, an error or why it must wait. */
+static int change_record(csn_local_box *box, csn_gated *verb,
+                         void (*change)(csn_wish *wish, csn_gated *verb), csn_error *err)
 {
     int r = check_busy(box, "change", err);
 
     if (r < 0 || (r = csn_local_box_refresh(&box->base, err)) < 0)
         return r;
-    if (box->base.state == CSN_STATE_DELETED || csn_box_lock(box->dir_fd, true) < 0)
+    if (!csn_box_is_settled(box))
+        return CSN_GATE_WAIT;
+    r = box->base.state == CSN_STATE_DELETED ? -ENOENT : csn_box_lock(box->dir_fd);
+    if (r == -EWOULDBLOCK && !verb->is_late)
+        return CSN_GATE_LOCKED;
+    if (r < 0)
         return csn_fail(err, CSN_E_STATE, "change sandbox '%s': it is deleted or being changed",
                         box->base.wish.id);
     box->is_locked = true;
     r = csn_local_box_refresh(&box->base, err);
     box->is_locked = false;
     if (r >= 0) {
-        change(&box->base.wish, with);
+        change(&box->base.wish, verb);
         r = csn_record_write(box->dir_fd, &box->base.wish, !box->base.wish.is_ephemeral, err);
     }
     csn_box_unlock(box->dir_fd);
     return r;
 }
 
-/* Exchanges the lists: the caller frees what was there before, or what was not taken. */
-static void change_labels(csn_wish *wish, void *with)
+/* Exchanges the lists: what was there before is freed with the verb. */
+static void change_labels(csn_wish *wish, csn_gated *verb)
 {
-    char ***labels = with, **old = wish->labels;
+    char **old = wish->labels;
 
-    wish->labels = *labels;
-    *labels = old;
+    wish->labels = verb->data;
+    verb->data = old;
+}
+
+static int set_labels(csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err)
+{
+    int r = change_record(box, verb, change_labels, err);
+
+    return r != CSN_OK ? r : csn_op_end_later(op, err);
+}
+
+static void free_labels(void *data)
+{
+    csn_list_free(data);
 }
 
 int csn_local_set_labels(csn_box *box, const char *const *labels, csn_op *op, csn_error *err)
 {
-    char **list = csn_list_copy(labels);
-    int r;
+    csn_gated verb = { .run = set_labels, .data = csn_list_copy(labels), .free_data = free_labels };
 
-    if (!list)
+    if (!verb.data)
         return csn_fail(err, CSN_E_NO_MEMORY, "label sandbox '%s'", box->wish.id);
-    r = change_record(csn_local_box_of(box), change_labels, &list, err);
-    csn_list_free(list);
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_gate_enter(csn_local_box_of(box), &verb, op, err);
 }
 
-static void change_timers(csn_wish *wish, void *with)
+static void change_timers(csn_wish *wish, csn_gated *verb)
 {
-    const csn_timers *timers = with;
-
-    wish->ttl_ms = timers->ttl_ms;
-    wish->idle_stop_ms = timers->idle_stop_ms;
+    wish->ttl_ms = verb->timers.ttl_ms;
+    wish->idle_stop_ms = verb->timers.idle_stop_ms;
 }
 
-int csn_local_set_timers(csn_box *base, int64_t ttl_ms, int64_t idle_stop_ms, csn_op *op,
-                         csn_error *err)
+static int set_timers(csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err)
 {
-    csn_local_box *box = csn_local_box_of(base);
-    csn_timers timers = { .ttl_ms = ttl_ms, .idle_stop_ms = idle_stop_ms };
-    csn_out out = { .type = CSN_FRAME_TIMERS, .fixed = &timers, .fixed_len = sizeof(timers) };
-    int r = change_record(box, change_timers, &timers, err);
+    csn_out out = { .type = CSN_FRAME_TIMERS,
+                    .fixed = &verb->timers,
+                    .fixed_len = sizeof(verb->timers) };
+    int r = change_record(box, verb, change_timers, err);
 
-    if (r < 0)
+    if (r != CSN_OK)
         return r;
     if (!csn_conn_is_open(&box->conn))
         return csn_op_end_later(op, err);
@@ -317,9 +346,18 @@ int csn_local_set_timers(csn_box *base, int64_t ttl_ms, int64_t idle_stop_ms, cs
     r = csn_conn_ask(&box->conn, &out, &p->req, on_plain);
     if (r < 0) {
         plain_drop(p);
-        return csn_fail_sys(err, r, "set the timers of sandbox '%s'", base->wish.id);
+        return csn_fail_sys(err, r, "set the timers of sandbox '%s'", box->base.wish.id);
     }
     return CSN_OK;
+}
+
+int csn_local_set_timers(csn_box *box, int64_t ttl_ms, int64_t idle_stop_ms, csn_op *op,
+                         csn_error *err)
+{
+    csn_gated verb = { .run = set_timers,
+                       .timers = { .ttl_ms = ttl_ms, .idle_stop_ms = idle_stop_ms } };
+
+    return csn_gate_enter(csn_local_box_of(box), &verb, op, err);
 }
 
 /* New limits. The keeper is asked first: what it refuses is not written down. */
@@ -327,16 +365,21 @@ typedef struct resizing {
     csn_request req;
     csn_local_box *box; /* counted */
     csn_op *op;
-    int64_t memory_bytes, cpu_milli, disk_bytes;
+    csn_gated verb;
 } resizing;
 
-static void change_limits(csn_wish *wish, void *with)
+static void change_limits(csn_wish *wish, csn_gated *verb)
 {
-    const resizing *z = with;
+    wish->memory_bytes = verb->memory_bytes ? verb->memory_bytes : wish->memory_bytes;
+    wish->cpu_milli = verb->cpu_milli ? verb->cpu_milli : wish->cpu_milli;
+    wish->disk_bytes = verb->disk_bytes ? verb->disk_bytes : wish->disk_bytes;
+}
 
-    wish->memory_bytes = z->memory_bytes ? z->memory_bytes : wish->memory_bytes;
-    wish->cpu_milli = z->cpu_milli ? z->cpu_milli : wish->cpu_milli;
-    wish->disk_bytes = z->disk_bytes ? z->disk_bytes : wish->disk_bytes;
+static int note_limits(csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err)
+{
+    int r = change_record(box, verb, change_limits, err);
+
+    return r != CSN_OK ? r : csn_op_end_later(op, err);
 }
 
 static bool on_resized(csn_request *req, csn_msg *msg)
@@ -347,53 +390,59 @@ static bool on_resized(csn_request *req, csn_msg *msg)
     int r = csn_msg_result(msg, CSN_FRAME_DONE, &err);
 
     free(z);
+    copy.verb.run = note_limits;
     if (r >= 0)
-        r = change_record(copy.box, change_limits, &copy, &err);
-    csn_op_end(copy.op, r, &err);
+        r = csn_gate_enter(copy.box, &copy.verb, copy.op, &err);
+    if (r < 0)
+        csn_op_end(copy.op, r, &err);
     csn_box_unref(&copy.box->base);
     return true;
 }
 
-static int ask_resize(const resizing *what, csn_error *err)
+static int ask_resize(csn_local_box *box, const csn_gated *verb, csn_op *op, csn_error *err)
 {
-    csn_resize to = { .memory_bytes = what->memory_bytes, .cpu_milli = what->cpu_milli };
+    csn_resize to = { .memory_bytes = verb->memory_bytes, .cpu_milli = verb->cpu_milli };
     csn_out out = { .type = CSN_FRAME_RESIZE, .fixed = &to, .fixed_len = sizeof(to) };
-    resizing *z = csn_malloc(sizeof(*z));
+    resizing *z = csn_calloc(1, sizeof(*z));
     int r;
 
     if (!z)
         return csn_fail(err, CSN_E_NO_MEMORY, "start a request");
-    *z = *what;
-    r = csn_conn_ask(&z->box->conn, &out, &z->req, on_resized);
+    *z = (resizing){ .box = box, .op = op, .verb = *verb };
+    r = csn_conn_ask(&box->conn, &out, &z->req, on_resized);
     if (r < 0) {
         free(z);
-        return csn_fail_sys(err, r, "resize sandbox '%s'", what->box->base.wish.id);
+        return csn_fail_sys(err, r, "resize sandbox '%s'", box->base.wish.id);
     }
-    csn_box_ref(&what->box->base);
+    csn_box_ref(&box->base);
     return CSN_OK;
 }
 
-int csn_local_resize(csn_box *base, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
-                     csn_op *op, csn_error *err)
+static int resize(csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err)
 {
-    csn_local_box *box = csn_local_box_of(base);
-    resizing z = { .box = box,
-                   .op = op,
-                   .memory_bytes = memory_bytes,
-                   .cpu_milli = cpu_milli,
-                   .disk_bytes = disk_bytes };
     int r = check_busy(box, "resize", err);
 
-    if (r < 0 || (r = csn_local_box_refresh(base, err)) < 0)
+    if (r < 0 || (r = csn_local_box_refresh(&box->base, err)) < 0)
         return r;
-    if (base->state == CSN_STATE_STARTED && disk_bytes)
+    if (!csn_box_is_settled(box))
+        return CSN_GATE_WAIT;
+    if (box->base.state == CSN_STATE_STARTED && verb->disk_bytes)
         return csn_fail(err, CSN_E_STATE,
                         "resize sandbox '%s': its disk changes only while it is stopped",
-                        base->wish.id);
-    if (base->state == CSN_STATE_STARTED && (r = csn_local_box_need(box, "resize it", err)) < 0)
+                        box->base.wish.id);
+    if (box->base.state == CSN_STATE_STARTED && (r = csn_local_box_need(box, "resize it", err)) < 0)
         return r;
-    if (csn_conn_is_open(&box->conn))
-        return ask_resize(&z, err);
-    r = change_record(box, change_limits, &z, err);
-    return r < 0 ? r : csn_op_end_later(op, err);
+    return csn_conn_is_open(&box->conn) ? ask_resize(box, verb, op, err)
+                                        : note_limits(box, verb, op, err);
+}
+
+int csn_local_resize(csn_box *box, int64_t memory_bytes, int64_t cpu_milli, int64_t disk_bytes,
+                     csn_op *op, csn_error *err)
+{
+    csn_gated verb = { .run = resize,
+                       .memory_bytes = memory_bytes,
+                       .cpu_milli = cpu_milli,
+                       .disk_bytes = disk_bytes };
+
+    return csn_gate_enter(csn_local_box_of(box), &verb, op, err);
 }

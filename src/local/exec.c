@@ -78,6 +78,7 @@ void csn_exec_unref(csn_local_exec *x)
         return;
     csn_list_remove(&x->link);
     csn_list_remove(&x->req.link); /* an answer still to come is then nobody's */
+    csn_list_remove(&x->query.link);
     close_streams(x);
     csn_close(&x->log_fd);
     csn_close(&x->index_fd);
@@ -408,17 +409,18 @@ int csn_local_exec_start(csn_box *base, const csn_exec_spec *spec, const csn_exe
     r = x->is_held || spec->own_fds ? 0 : open_streams(x, spec, far);
     if (r == 0)
         r = send_spawn(x, spec, spec->own_fds ? spec->own_fds : far);
-    x->is_starting = r >= 0;
     csn_close_many(far, 3);
+    if (r == -ENOTCONN && box->is_early) {
+        /* It can't be built: that it is told, and why, ends the start. */
+        csn_conn_await_end(&box->conn, &x->req, on_started);
+        r = 0;
+    }
+    x->is_starting = r >= 0;
     if (r < 0) {
         csn_exec_unref(x);
-        bool is_unbuilt = box->is_early;
-        if (is_unbuilt) /* if it can't be built, that is why */
-            csn_local_box_settle(box);
-        else if (r == -ENOTCONN) /* it ended, and we had not heard of it */
+        if (r == -ENOTCONN) /* it ended, and we had not heard of it */
             csn_conn_poll(&box->conn);
-        int why =
-            is_unbuilt || r == -ENOTCONN ? csn_local_box_need(box, "run a command", err) : CSN_OK;
+        int why = r == -ENOTCONN ? csn_local_box_need(box, "run a command", err) : CSN_OK;
         return why < 0 ? why : csn_fail_sys(err, r, "run a command in sandbox '%s'", base->wish.id);
     }
     *ret_exec = &x->base;

@@ -33,6 +33,8 @@ struct csn_local_exec {
     csn_exec base;
     csn_list link; /* in csn_local_box.execs */
     csn_request req;
+    csn_request query; /* execlog.c: whether it has ended */
+    bool is_querying;
     unsigned n_refs; /* the owner's, and one while a callback runs */
     bool is_owned;   /* not yet freed by its owner */
     bool

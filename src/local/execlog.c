@@ -3,7 +3,6 @@
  * both through descriptors it lends, from any offset, and ask it to tell us when there is more. */
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +16,6 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "local/exec.h"
-
-enum { QUERY_WAIT_MS = 5000 };
 
 typedef struct index_entry {
     uint64_t end;
@@ -169,42 +166,32 @@ int csn_local_exec_wait(csn_exec *base, int64_t offset, csn_op *op, csn_error *e
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
 
-typedef struct query {
-    csn_request req;
-    csn_local_exec *x;
-    bool is_done;
-} query;
-
 static bool on_query(csn_request *req, csn_msg *msg)
 {
-    query *q = csn_container_of(req, query, req);
+    csn_local_exec *x = csn_container_of(req, csn_local_exec, query);
     csn_process_state state;
 
-    q->is_done = true;
+    x->is_querying = false;
     if (!msg || msg->head.type != CSN_FRAME_STATE)
         return true;
     csn_msg_fixed(msg, &state, sizeof(state));
-    csn_exec_take_state(q->x, &state);
-    q->x->is_exited |= state.ended != 0;
+    csn_exec_take_state(x, &state);
+    x->is_exited |= state.ended != 0;
     return true;
 }
 
-/* Whether it has ended is told unasked only to who started it; anybody else must ask. */
+/* Whether it has ended is told unasked only to who started it; anybody else must ask. The answer is not waited for: the next
+ * reading knows it, and whoever waits for the log to grow is told of the end as well. */
 static void ask_state(csn_local_exec *x)
 {
     csn_local_box *box = csn_local_box_of(x->base.box);
-    int64_t deadline = csn_deadline_in_ms(QUERY_WAIT_MS);
     csn_process_ref ref = { .process = x->base.id };
     csn_out out = { .type = CSN_FRAME_ATTACH, .fixed = &ref, .fixed_len = sizeof(ref) };
-    query q = { .x = x };
 
-    if (csn_conn_ask(&box->conn, &out, &q.req, on_query) < 0)
-        return;
-    while (!q.is_done && csn_conn_is_open(&box->conn) &&
-           csn_wait_fd(box->conn.fd, POLLIN, deadline) > 0)
-        csn_conn_poll(&box->conn);
-    if (!q.is_done)
-        csn_list_remove(&q.req.link);
+    if (csn_conn_is_open(&box->conn))
+        csn_conn_poll(&box->conn); /* it may have come already */
+    if (!x->is_exited && !x->is_querying)
+        x->is_querying = csn_conn_ask(&box->conn, &out, &x->query, on_query) == 0;
 }
 
 /* The first piece that ends behind `offset`: 1, 0 (there is none), -errno. *ret_end of the log in any case. */

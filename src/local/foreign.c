@@ -1,7 +1,6 @@
 /* Sandboxes attached to another program: their keepers have no door, but a lock, and the kernel says who holds it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #include "base/str.h"
 #include "local/local.h"
 
-enum { LOCKS_MAX = 16 << 20, KILL_WAIT_MS = 5000 };
+enum { LOCKS_MAX = 16 << 20 };
 
 enum { FIELDS = 6, FIELD_KIND = 1, FIELD_MODE = 3, FIELD_PID, FIELD_FILE };
 
@@ -55,14 +54,24 @@ pid_t csn_box_keeper_pid(int dir_fd)
     return pid > 0 ? pid : 0;
 }
 
+static void on_killed(bool is_alive, void *user)
+{
+    csn_local_box *box = user;
+
+    (void) is_alive; /* whoever sent the signal looks for itself */
+    csn_gate_open(box);
+    csn_box_unref(&box->base);
+}
+
 /* The number is looked up again once it is pinned by a descriptor: it can't have changed hands in between. */
-int csn_box_kill_keeper(csn_local_box *box, csn_error *err)
+int csn_box_kill_keeper(csn_local_box *box, csn_gated *verb, csn_error *err)
 {
     const char *id = box->base.wish.id;
     pid_t pid = csn_box_keeper_pid(box->dir_fd);
     csn_auto(fd) int pidfd = pid > 0 ? (int) syscall(SYS_pidfd_open, pid, 0) : -1;
-    struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
+    if (verb->has_sent_kill && csn_box_has_keeper(box->dir_fd))
+        return csn_fail(err, CSN_E_TIMEOUT, "the keeper of sandbox '%s' does not end", id);
     if (pidfd < 0 || csn_box_keeper_pid(box->dir_fd) != pid) {
         if (!csn_box_has_keeper(box->dir_fd))
             return CSN_OK; /* it went by itself */
@@ -71,7 +80,12 @@ int csn_box_kill_keeper(csn_local_box *box, csn_error *err)
     }
     if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
         return csn_fail_sys(err, -errno, "end the keeper of sandbox '%s'", id);
-    if (poll(&p, 1, KILL_WAIT_MS) <= 0)
-        return csn_fail(err, CSN_E_TIMEOUT, "the keeper of sandbox '%s' does not end", id);
-    return CSN_OK;
+    verb->has_sent_kill = true;
+    csn_close(&box->leaving.pidfd);
+    box->leaving.pidfd = csn_take_fd(&pidfd);
+    box->leaving.pid = 0;
+    box->leaving.is_spared = true; /* it has its signal */
+    csn_box_ref(&box->base);
+    csn_leaving_begin(&box->leaving, csn_local_of(&box->base)->base.loop, on_killed, box);
+    return CSN_GATE_WAIT;
 }

@@ -62,6 +62,7 @@ static void finish_launch(launch *l, int result, const csn_error *err)
     } else {
         csn_op_end(done.op, result, err);
     }
+    csn_gate_open(box);
     csn_box_unref(&box->base);
 }
 
@@ -92,7 +93,6 @@ static void fail_launch(launch *l, const csn_error *err)
     l->err = *err;
     csn_timer_cancel(&l->timer);
     csn_conn_close(&box->conn);
-    csn_local_box_lose_now(box); /* late as well as lost */
     box->leaving.pid = box->child;
     box->leaving.is_spared = false;
     csn_leaving_begin(&box->leaving, csn_local_of(&box->base)->base.loop, end_failed, l);
@@ -134,6 +134,8 @@ static void on_late(csn_timer *timer, void *user)
     csn_error err = { 0 };
 
     (void) timer;
+    if (!csn_box_is_settled(l->box)) /* late as well as lost: on_ready() hears of that */
+        return;
     csn_list_remove(&l->req.link);
     csn_fail(&err, CSN_E_TIMEOUT, "the sandbox was not ready within %d s", READY_WAIT_MS / 1000);
     fail_launch(l, &err);
@@ -385,10 +387,12 @@ int csn_local_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error
                           : csn_local_launch(local, wish, op, err);
 }
 
-static int lock_stopped(csn_local_box *box, csn_error *err)
+static int lock_stopped(csn_local_box *box, const csn_gated *verb, csn_error *err)
 {
-    int r = csn_box_lock(box->dir_fd, true);
+    int r = csn_box_lock(box->dir_fd);
 
+    if (r == -EWOULDBLOCK && !verb->is_late)
+        return CSN_GATE_LOCKED;
     if (r == -ENOENT)
         return csn_fail(err, CSN_E_NOT_FOUND, "sandbox '%s' was deleted", box->base.wish.id);
     if (r < 0)
@@ -404,24 +408,28 @@ static void give_up_start(csn_op *op)
     csn_local_box_lost(op->request);
 }
 
-int csn_local_start(csn_box *base, csn_op *op, csn_error *err)
+static int start(csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err)
 {
-    csn_local_box *box = csn_local_box_of(base);
+    csn_box *base = &box->base;
     launch *l;
     int r = csn_local_box_refresh(base, err);
 
     if (r < 0)
         return r;
+    if (!csn_box_is_settled(box))
+        return CSN_GATE_WAIT;
     if (base->state == CSN_STATE_STARTED)
         return csn_op_end_later(op, err);
     if (base->state == CSN_STATE_STOPPED && box->lease_fd < 0 &&
         csn_lease_of(box->dir_fd) == CSN_LEASE_HELD)
         return csn_fail(err, CSN_E_STATE, "start sandbox '%s': it is attached to another program",
                         base->wish.id);
+    if (base->state == CSN_STATE_CREATING && !box->is_busy && !verb->is_late)
+        return CSN_GATE_LOCKED; /* somebody changes it, or looks at it */
     if (base->state != CSN_STATE_STOPPED || box->is_busy)
         return csn_fail(err, CSN_E_STATE, "start sandbox '%s': it is %s", base->wish.id,
                         csn_state_name(base->state));
-    if ((r = lock_stopped(box, err)) < 0)
+    if ((r = lock_stopped(box, verb, err)) != CSN_OK)
         return r;
     if (csn_box_has_keeper(box->dir_fd)) { /* somebody was faster */
         let_go_of_dir(box);
@@ -444,4 +452,9 @@ int csn_local_start(csn_box *base, csn_op *op, csn_error *err)
     op->give_up = give_up_start;
     op->request = box;
     return CSN_OK;
+}
+
+int csn_local_start(csn_box *box, csn_op *op, csn_error *err)
+{
+    return csn_gate_enter(csn_local_box_of(box), &(csn_gated){ .run = start }, op, err);
 }

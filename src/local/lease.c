@@ -52,7 +52,7 @@ void csn_lease_drop(csn_local_box *box)
 
 void csn_lease_remove(csn_local_box *box)
 {
-    if (box->lease_fd < 0 || box->base.state == CSN_STATE_DELETED || csn_box_lock(box->dir_fd, true) < 0)
+    if (box->lease_fd < 0 || box->base.state == CSN_STATE_DELETED || csn_box_lock_now(box->dir_fd) < 0)
         return;
     if (!csn_box_has_keeper(box->dir_fd))
         (void) csn_box_remove(csn_local_of(&box->base), &box->base.wish, box->dir_fd,

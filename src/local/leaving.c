@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process on its way out, watched by the loop: nobody waits for it but in csn_leaving_now(). */
+/* A process on its way out, watched by the loop: nobody waits for it but in csn_leaving_now(). Where no descriptor is left for
+ * watching it, it is looked at again and again. */
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -9,6 +10,8 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "local/local.h"
+
+enum { LOOK_MS = 10 };
 
 static bool is_gone(const csn_leaving *l)
 {
@@ -39,21 +42,37 @@ static void on_exit_seen(csn_source *src, uint32_t events, void *user)
         finish(l, false);
 }
 
-static void on_late(csn_timer *timer, void *user)
+static void on_timer(csn_timer *timer, void *user);
+
+static void wait_on(csn_leaving *l, int64_t until_ns)
+{
+    if (csn_timer_set(l->loop, &l->timer, until_ns, on_timer, l) < 0)
+        csn_leaving_now(l); /* no descriptor at all: waited for here */
+}
+
+static void on_timer(csn_timer *timer, void *user)
 {
     csn_leaving *l = user;
+    const bool is_late = csn_deadline_passed(l->deadline_ns);
 
     (void) timer;
-    if (l->is_spared)
+    if (!l->src && is_gone(l)) {
+        finish(l, false);
+    } else if (is_late && l->is_spared) {
         finish(l, true);
-    else
-        (void) kill(l->pid, SIGKILL); /* our unreaped child, so the number is still its own */
+    } else {
+        if (is_late)
+            (void) kill(l->pid, SIGKILL); /* our unreaped child, so the number is still its own */
+        if (!l->src)
+            wait_on(l, csn_deadline_in_ms(LOOK_MS));
+    }
 }
 
 void csn_leaving_begin(csn_leaving *l, csn_loop *loop, csn_leaving_fn *done, void *user)
 {
     l->done = done;
     l->user = user;
+    l->loop = loop;
     l->deadline_ns = csn_deadline_in_ms(CSN_LEAVING_WAIT_MS);
     if (is_gone(l)) {
         finish(l, false);
@@ -61,9 +80,9 @@ void csn_leaving_begin(csn_leaving *l, csn_loop *loop, csn_leaving_fn *done, voi
     }
     if (l->pidfd < 0)
         l->pidfd = (int) syscall(SYS_pidfd_open, l->pid, 0);
-    if (l->pidfd < 0 || csn_loop_add(loop, l->pidfd, EPOLLIN, on_exit_seen, l, &l->src) < 0 ||
-        csn_timer_set(loop, &l->timer, l->deadline_ns, on_late, l) < 0)
-        csn_leaving_now(l); /* no descriptor is left: waited for here */
+    if (l->pidfd < 0 || csn_loop_add(loop, l->pidfd, EPOLLIN, on_exit_seen, l, &l->src) < 0)
+        l->src = NULL;
+    wait_on(l, l->src ? l->deadline_ns : csn_deadline_in_ms(LOOK_MS));
 }
 
 void csn_leaving_now(csn_leaving *l)

@@ -48,6 +48,19 @@ static int gc(csn_backend *backend, csn_op *op, csn_error *err)
     return csn_op_end_later(op, err);
 }
 
+static int hand_out(csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err)
+{
+    int r;
+
+    (void) verb;
+    if (box->base.state == CSN_STATE_DELETED)
+        return csn_fail(err, CSN_E_NOT_FOUND, "no sandbox '%s'", box->base.wish.id);
+    r = csn_op_end_box_later(op, csn_box_ref(&box->base), err);
+    if (r < 0)
+        csn_box_unref(&box->base);
+    return r;
+}
+
 static int find(csn_backend *backend, const char *key, csn_op *op, csn_error *err)
 {
     csn_local *local = local_of(backend);
@@ -58,16 +71,12 @@ static int find(csn_backend *backend, const char *key, csn_op *op, csn_error *er
     if (r < 0)
         return r;
     box = csn_local_box_known(local, id);
-    if (box) {
+    if (box)
         csn_box_ref(&box->base);
-    } else {
-        r = csn_local_box_load(local, id, &box, err);
-        if (r < 0)
-            return csn_fail_in(err, r, "open sandbox '%.64s'", key);
-    }
-    r = csn_op_end_box_later(op, &box->base, err);
-    if (r < 0)
-        csn_box_unref(&box->base);
+    else if ((r = csn_local_box_load(local, id, &box, err)) < 0)
+        return csn_fail_in(err, r, "open sandbox '%.64s'", key);
+    r = csn_gate_enter(box, &(csn_gated){ .run = hand_out }, op, err);
+    csn_box_unref(&box->base);
     return r;
 }
 
@@ -167,12 +176,14 @@ static void await_end(csn_local_box *box, int64_t deadline)
 static void close_box(csn_local_box *box)
 {
     csn_box_ref(&box->base);
+    csn_gate_close(box);
     csn_local_box_lose_now(box);
     if (box->is_busy || box->has_lease) {
         csn_local_box_lost(box);
         csn_local_box_lose_now(box);
     } else if (csn_conn_is_open(&box->conn))
         csn_local_box_leave(box); /* whoever waits for an answer is told */
+    csn_gate_close(box);
     csn_lease_remove(box);
     csn_lease_drop(box);
     box->base.backend = NULL;

@@ -100,8 +100,9 @@ typedef struct csn_leaving {
     bool is_spared;       /* not killed when it is late: `done` is told that it lives */
     csn_leaving_fn *done; /* NULL: nobody waits */
     void *user;
+    csn_loop *loop; /* borrowed */
     int64_t deadline_ns;
-    csn_source *src;
+    csn_source *src; /* NULL: none could be had */
     csn_timer timer;
 } csn_leaving;
 
@@ -124,6 +125,10 @@ typedef struct csn_local_box {
     csn_timer lock_timer; /* lost, and somebody holds the directory's lock */
     int64_t lock_deadline_ns;
     csn_conn conn;
+    csn_request hello;     /* the first question on a connection; in conn.requests until answered */
+    csn_timer hello_timer; /* set: verbs that decide by the state wait for the answer */
+    csn_list gate;         /* gate.c: those verbs */
+    csn_timer gate_timer;  /* set: they go on in the next turn */
     csn_list execs; /* csn_local_exec.link */
 } csn_local_box;
 
@@ -181,7 +186,8 @@ int csn_claim_open(csn_local *local, const char *id);
 
 /* sweep.c */
 /* Tries the directory's lock: 0, -EWOULDBLOCK, -ENOENT (it was removed meanwhile). */
-int csn_box_lock(int dir_fd, bool wait);
+int csn_box_lock(int dir_fd);
+int csn_box_lock_now(int dir_fd); /* when the engine closes: waits for it, bounded */
 void csn_box_unlock(int dir_fd);
 bool csn_box_has_keeper(int dir_fd);
 bool csn_box_is_removed(int dir_fd); /* the last that goes is its directory */
@@ -199,9 +205,38 @@ void csn_lease_drop(csn_local_box *box); /* the lease as well; the last referenc
 /* What is ours goes with the engine, also if it is stopped. */
 void csn_lease_remove(csn_local_box *box);
 
-/* foreign.c. The second wants the directory's lock. */
+/* foreign.c. The second wants the directory's lock; CSN_GATE_WAIT: it was killed and is not gone yet. */
 pid_t csn_box_keeper_pid(int dir_fd); /* 0: none, or out of sight */
-int csn_box_kill_keeper(csn_local_box *box, csn_error *err);
+struct csn_gated;
+int csn_box_kill_keeper(csn_local_box *box, struct csn_gated *verb, csn_error *err);
+
+/* gate.c: a verb that decides by what a box is, or changes it under its directory's lock. `run` returns CSN_OK: the operation
+ * will end; an error: it was not begun; or why it must be run again later, from a turn of the loop. */
+enum {
+    CSN_GATE_WAIT = 1, /* csn_box_is_settled() is false */
+    CSN_GATE_LOCKED,   /* somebody else holds the directory's lock; not when is_late */
+};
+
+typedef struct csn_gated csn_gated;
+typedef int csn_gated_fn(csn_local_box *box, csn_gated *verb, csn_op *op, csn_error *err);
+
+struct csn_gated {
+    csn_gated_fn *run;
+    bool is_late; /* the lock was waited for long enough */
+    bool has_sent_kill;
+    int grace_ms;
+    csn_timers timers;
+    int64_t memory_bytes, cpu_milli, disk_bytes;
+    void *data; /* NULL, or owned: `run` sets it to NULL if it keeps it */
+    void (*free_data)(void *data);
+};
+
+/* Runs it now if possible. CSN_OK or an error; `op` may be NULL. */
+int csn_gate_enter(csn_local_box *box, const csn_gated *verb, csn_op *op, csn_error *err);
+/* No keeper is being asked, or is on its way out. */
+bool csn_box_is_settled(const csn_local_box *box);
+void csn_gate_open(csn_local_box *box);  /* something ended: whoever waits tries again */
+void csn_gate_close(csn_local_box *box); /* whoever waits is told that the engine closes */
 
 /* keeper.c */
 int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err);
@@ -226,7 +261,7 @@ void csn_leaving_now(csn_leaving *leaving); /* waits here, if one is under way *
 /* The box's keeper is gone or hung up on: reaps it, finds the new state, ends requests and commands, in turns of the loop. */
 void csn_local_box_lost(csn_local_box *box);
 void csn_local_box_lose_now(
-    csn_local_box *box); /* waits until that is over; nothing if none is under way */
+    csn_local_box *box); /* when the engine closes: waits until that is over, if it is under way */
 /* Only the connection ends; the keeper goes on. */
 void csn_local_box_leave(csn_local_box *box);
 
@@ -234,14 +269,14 @@ void csn_local_box_leave(csn_local_box *box);
 csn_local_box *csn_local_box_new(csn_local *local, csn_error *err);
 csn_local_box *csn_local_box_known(csn_local *local, const char *id); /* NULL: not in this engine */
 int csn_local_box_load(csn_local *local, const char *id, csn_local_box **ret_box, csn_error *err);
-int csn_local_box_connect(csn_local_box *box); /* 0, or -errno: no keeper answers */
+/* 0, or -errno: there is no keeper. What it is like is asked and not waited for: csn_box_is_settled(). */
+int csn_local_box_connect(csn_local_box *box);
 int csn_local_box_lend(csn_box *box, int *ret_fd, csn_error *err);
 void csn_local_box_facts(csn_local_box *box, const csn_box_state *state);
 void csn_local_box_free(csn_box *box);
+/* Reads the record again and looks for a keeper. The state is true when the box is settled. */
 int csn_local_box_refresh(csn_box *box, csn_error *err);
-/* Waits, bounded, until one that was handed out early is built or has failed. */
-void csn_local_box_settle(csn_local_box *box);
-/* CSN_OK when started, else CSN_E_STATE. */
+/* CSN_OK when a keeper can be asked, else CSN_E_STATE. */
 int csn_local_box_need(csn_local_box *box, const char *verb, csn_error *err);
 /* The same as verbs of the table. */
 int csn_local_refresh(csn_box *box, csn_op *op, csn_error *err);

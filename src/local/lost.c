@@ -3,8 +3,8 @@
  *
  * Theory of operation. First the keeper's process must be gone, then the box's directory is cleaned up under its lock, and only
  * then requests and commands hear of it: who is told that a sandbox has ended finds nothing of it. Both steps are turns of the
- * loop. Until they are over the box looks as before, without a connection; whoever must know more calls
- * csn_local_box_lose_now(), which waits. */
+ * loop. Until they are over the box looks as before, without a connection, and verbs wait in its line (gate.c). Only an engine
+ * that closes waits here: csn_local_box_lose_now(). */
 #include <errno.h>
 #include <unistd.h>
 
@@ -21,8 +21,8 @@ static bool clean_up(csn_local_box *box, bool must_wait)
     bool is_gone = csn_box_is_removed(box->dir_fd);
 
     if (!is_gone && (box->base.wish.is_ephemeral || box->is_deleting)) {
-        int r = csn_box_lock(box->dir_fd, must_wait);
-        if (r == -EWOULDBLOCK && !must_wait && !csn_deadline_passed(box->lock_deadline_ns))
+        int r = must_wait ? csn_box_lock_now(box->dir_fd) : csn_box_lock(box->dir_fd);
+        if (r == -EWOULDBLOCK && !csn_deadline_passed(box->lock_deadline_ns))
             return false;
         if (r == 0 && !csn_box_has_keeper(box->dir_fd))
             is_gone = csn_box_remove(local, &box->base.wish, box->dir_fd, NULL) >= 0;
@@ -46,10 +46,11 @@ static void end_lost(csn_local_box *box, bool must_wait)
         if (csn_timer_set(box->conn.loop, &box->lock_timer, csn_deadline_in_ms(LOCK_STEP_MS),
                           on_retry, box) == 0)
             return;
-        (void) clean_up(box, true); /* true, since it waits */
+        box->base.state = CSN_STATE_STOPPED; /* no descriptor is left: the sweep finds it */
     }
     csn_local_exec_lost(box);
     csn_conn_fail_all(&box->conn);
+    csn_gate_open(box);
     if (box->lease_fd < 0 || box->base.state == CSN_STATE_DELETED)
         csn_lease_drop(box); /* what is ours and stopped goes with the engine */
     csn_box_unref(&box->base);

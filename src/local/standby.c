@@ -5,6 +5,7 @@
  * engine keeps one more of it ready: a whole sandbox, walls up, in which nothing has run. The next create of that shape
  * takes it and has only to write down whose it is. Its record says `standby`, so nobody sees it in a list; it is attached
  * to this engine and ends with it, however that ends. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,11 +102,13 @@ void csn_standby_note_age(csn_local_box *box)
     box->waited_us += box->base.facts.wall_us - (csn_now_ns() - box->given_ns) / 1000;
 }
 
-/* Whose it is, is written down. */
+/* Whose it is, is written down. CSN_E_BUSY: not now, somebody looks at it. */
 static int give(csn_local_box *box, csn_wish *wish, csn_error *err)
 {
-    int r = csn_box_lock(box->dir_fd, true);
+    int r = csn_box_lock(box->dir_fd);
 
+    if (r == -EWOULDBLOCK)
+        return csn_fail(err, CSN_E_BUSY, "the sandbox that stands ready is being looked at");
     if (r < 0)
         return csn_fail(err, CSN_E_LOST, "the sandbox that stood ready is gone");
     dress(box, wish);
@@ -131,7 +134,9 @@ static void serve_waiter(csn_local *local, csn_local_box *box)
         csn_op_end_box(&box->base, CSN_OK, NULL, w.op);
         return;
     }
-    if (box)
+    if (box && err.code == CSN_E_BUSY)
+        local->standby.box = box; /* for the next */
+    else if (box)
         csn_box_unref(&box->base); /* the lease ends it with the engine */
     r = csn_local_launch(local, &w.wish, w.op, &err);
     csn_wish_done(&w.wish);
@@ -190,6 +195,7 @@ csn_local_box *csn_standby_take(csn_local *local, csn_wish *wish)
 {
     csn_standby *s = &local->standby;
     csn_local_box *box;
+    int r;
 
     look_at_building(s);
     box = s->box;
@@ -202,10 +208,13 @@ csn_local_box *csn_standby_take(csn_local *local, csn_wish *wish)
     }
     s->box = NULL;
     s->is_hasty = csn_now_ns() - s->ready_ns < HASTE_NS;
-    if (give(box, wish, NULL) < 0) {
+    r = give(box, wish, NULL);
+    if (r == CSN_E_BUSY)
+        s->box = box; /* for the next */
+    else if (r < 0)
         csn_box_unref(&box->base); /* the lease ends it with the engine */
+    if (r < 0)
         return NULL;
-    }
     return box;
 }
 

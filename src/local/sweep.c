@@ -16,28 +16,33 @@
 #include "image/image.h"
 #include "image/tree.h"
 #include "kern/cgroup.h"
-#include "local/local.h"
 #include "local/helper.h"
+#include "local/local.h"
 
 enum { LOCK_WAIT_MS = 5000, LOCK_STEP_MS = 1 };
 
-/* Waits in steps and not in the kernel: the holder may be a request of this very thread. */
-int csn_box_lock(int dir_fd, bool wait)
+int csn_box_lock(int dir_fd)
 {
-    int64_t deadline = csn_deadline_in_ms(LOCK_WAIT_MS);
     struct stat st;
 
-    while (flock(dir_fd, LOCK_EX | LOCK_NB) < 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
+    while (flock(dir_fd, LOCK_EX | LOCK_NB) < 0)
+        if (errno != EINTR)
             return -errno;
-        if (!wait || csn_deadline_passed(deadline))
-            return -EWOULDBLOCK;
-        (void) poll(NULL, 0, LOCK_STEP_MS); /* a pause, nothing is polled */
-    }
     if (fstat(dir_fd, &st) == 0 && st.st_nlink > 0)
         return 0;
     csn_box_unlock(dir_fd);
     return -ENOENT;
+}
+
+/* Waits in steps and not in the kernel: the holder may be a request of this very thread. */
+int csn_box_lock_now(int dir_fd)
+{
+    const int64_t deadline = csn_deadline_in_ms(LOCK_WAIT_MS);
+    int r;
+
+    while ((r = csn_box_lock(dir_fd)) == -EWOULDBLOCK && !csn_deadline_passed(deadline))
+        (void) poll(NULL, 0, LOCK_STEP_MS); /* a pause, nothing is polled */
+    return r;
 }
 
 void csn_box_unlock(int dir_fd)
@@ -158,7 +163,7 @@ static int sweep_box(csn_local *local, csn_place *place, const char *id, csn_err
     if (known && (known->is_busy || csn_conn_is_open(&known->conn)))
         return 0;
     fd = openat(place->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || csn_box_lock(fd, false) < 0)
+    if (fd < 0 || csn_box_lock(fd) < 0)
         return 0;
     int r = sweep_locked(local, place, id, fd, err);
     csn_box_unlock(fd);

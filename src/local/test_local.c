@@ -235,7 +235,7 @@ TEST(a_box_with_a_living_keeper_is_not_swept)
     csn_close(&lock);
     CHECK(!csn_box_has_keeper(fd));
     CHECK_INT(n_boxes(local), 1);
-    CHECK_INT(csn_box_lock(fd, false), -ENOENT); /* who had it open sees that it is gone */
+    CHECK_INT(csn_box_lock(fd), -ENOENT); /* who had it open sees that it is gone */
 }
 
 TEST(an_unreadable_record_is_left_alone)

@@ -35,12 +35,6 @@ ENGINE = {
     ("flock", "local/run.c:csn_run_prepare"): (SOMETIMES, "run/ is made again by one at a time"),
     ("fsync", "local/record.c:csn_record_write"): (ALWAYS, "a record that must outlive a crash, before its verb is done"),
     ("fsync", "image/image.c:csn_image_put"): (ALWAYS, "the name of a snapshot or an import, before its verb is done"),
-    ("poll", "local/box.c:ask_hello"): (ALWAYS, "a sandbox is looked at by asking its keeper and waiting for the answer"),
-    ("poll", "local/leaving.c:csn_leaving_now"): (SOMETIMES, "another verb on a box whose keeper is just exiting"),
-    ("waitpid", "local/leaving.c:csn_leaving_now"): (SOMETIMES, "likewise, after a SIGKILL"),
-    ("poll", "local/foreign.c:csn_box_kill_keeper"): (SOMETIMES, "a keeper without a door is killed and awaited"),
-    ("poll", "local/sweep.c:csn_box_lock"): (SOMETIMES, "polls a lock that others hold for a moment"),
-    ("poll", "local/execlog.c:ask_state"): (SOMETIMES, "whether a background command has ended is asked and waited for"),
     ("epoll_wait", "local/helper.c:csn_helper_remove"): (SOMETIMES, "a loop of its own, for files of subordinate ids"),
     ("nanosleep", "kern/cgroup_end.c:wait_a_bit"): (SOMETIMES, "a killed keeper's groups are emptied"),
     ("waitpid", "image/child.c:csn_child_done"): (SOMETIMES, "an import that is given up: after a SIGKILL"),
@@ -183,7 +177,7 @@ def check_cpu(name, program, cpu, used, allowed):
 
 
 def engine(used, allowed):
-    for name in sys.argv[2:] or ("ops", "lifecycle", "copies", "standby"):
+    for name in sys.argv[2:] or ("ops", "lifecycle", "copies", "standby", "turns"):
         program = PROGRAMS / f"nowait_{name}"
         faults, complaint = run_story(program)
         ok(complaint is None, f"the story is told: {name}", *(complaint or "").splitlines()[-40:])
