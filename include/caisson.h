@@ -8,6 +8,7 @@
 #include <caisson/error.h>
 #include <caisson/files.h>
 #include <caisson/image.h>
+#include <caisson/once.h>
 #include <caisson/op.h>
 #include <caisson/process.h>
 #include <caisson/receipt.h>

@@ -58,8 +58,9 @@ typedef struct csn_engine_options {
     const char *libexec_dir;
     /* CSN_WALL_…; a wall not named here and not to be had refuses every start */
     uint32_t optional_walls;
-    uint32_t n_spare; /* keepers kept ready for the next create; 0: after two creates alike, one whole sandbox of that kind */
-    int is_for_one;   /* one create follows soon, no other: its keeper starts while the engine opens */
+    /* Keepers kept ready for the next create, from the engine's opening on; 0: after two creates alike, one whole sandbox of that
+     * kind. */
+    uint32_t n_spare;
     int is_guest; /* no state directory, no sandboxes of its own: only those lent to it, see csn_sandbox_borrow() */
     /* Sandboxes of a service elsewhere that speaks the API of `caisson serve`, instead of this machine's. All copied. Asking
      * begins with the first verb: a wrong key shows there. What the service has no verb for answers CSN_E_UNSUPPORTED. */

@@ -59,10 +59,9 @@ typedef struct csn_process_options {
     int has_channel; /* with is_background: a private socket and raw pipes instead of a log, see below */
     const int *own_fds; /* attached only: stdin, stdout and stderr of the command (-1: /dev/null) are these three
                          * descriptors of the caller's, pipes made for it; the library neither reads nor writes them */
-    int64_t linger_ms; /* attached only: after its end read on until its children have closed the streams, at most that
-                        * long; 0: what is there at its end is all */
-    int is_last; /* when it has ended, the sandbox ends, too, without another word: what still runs in it is killed, and
-                  * if it is ephemeral it is gone. A command that could not be started ends nothing */
+    /* Attached only: after its end read on until its children have closed the streams, at most that long; 0: what is there at its
+     * end is all. */
+    int64_t linger_ms;
 } csn_process_options;
 
 /* Starts a command; returns once it runs or could not be started. Errors: CSN_E_NOT_FOUND (program, cwd),

@@ -59,9 +59,6 @@ typedef struct csn_sandbox_options {
     int64_t idle_stop_ms; /* 0: none. Stopped when no command ran and nobody called for that long */
     uint32_t walls_off;   /* test builds only: CSN_WALL_… not to put up; otherwise must be 0 */
     int is_shared; /* attached ones: other engines may open it, too; it still ends with this one */
-    int is_eager; /* a new one is handed out while it is being built (state "creating"): a command started then begins as
-                   * soon as there is somebody to run it, or fails with the reason why it could not be built. It can be
-                   * deleted; all else answers CSN_E_STATE until it stands */
 } csn_sandbox_options;
 
 /* Creates a sandbox and waits until code can run in it. `opts` may be NULL. On success *ret_sandbox is yours to

@@ -69,23 +69,13 @@ static int run_in(csn_engine *engine, csn_sandbox *box, const struct values *v,
     return cli_command_run(engine, box, &v->command, o);
 }
 
-static int run_and_leave(const struct values *v, cli_box *box, csn_process_options *o,
-                         cli_script *script)
+static int run_and_leave(csn_engine *engine, const struct values *v, const cli_box *box,
+                         csn_process_options *o, cli_script *script)
 {
-    csn_auto(engine) csn_engine *engine = NULL;
     csn_auto(sandbox) csn_sandbox *sandbox = NULL;
-    cli_list command = { 0 };
     csn_error err = { 0 };
-    int status = cli_open_for_one(box->optional_walls, &engine);
+    int status;
 
-    if (status < 0 && !script) {
-        status = cli_image_command(engine, box, v->entrypoint, o->argv, &command);
-        o->argv = command.items;
-    }
-    if (status >= 0)
-        return status;
-    if (!v->command.quiet)
-        cli_image_note_user(engine, box);
     if (csn_sandbox_create(engine, &box->o, &sandbox, &err) < 0)
         return err.code == CSN_E_CANCELLED ? cli_cancelled_status() : cli_fail(&err, NULL);
     status = run_in(engine, sandbox, v, o, script);
@@ -96,6 +86,40 @@ static int run_and_leave(const struct values *v, cli_box *box, csn_process_optio
     if (cli_delete(sandbox, &err) < 0)
         return cli_fail(&err, NULL);
     return status;
+}
+
+static int run_once(csn_engine *engine, const struct values *v, const cli_box *box,
+                    csn_process_options *o, const cli_script *script)
+{
+    csn_file_source from = { .size = sizeof(from), .is_fd = 1 };
+    csn_once_file file = { .from = &from };
+
+    if (!script)
+        return cli_command_run_once(engine, &box->o, NULL, &v->command, o);
+    from.fd = script->fd; /* closed when the program ends */
+    file.path = script->path;
+    file.mode = script->mode;
+    return cli_command_run_once(engine, &box->o, &file, &v->command, o);
+}
+
+static int open_and_run(const struct values *v, cli_box *box, csn_process_options *o,
+                        cli_script *script)
+{
+    const bool is_once = box->o.is_ephemeral && !box->o.is_detached && !v->command.tty;
+    csn_auto(engine) csn_engine *engine = NULL;
+    cli_list command = { 0 };
+    int status = is_once ? cli_open_for_one(box->optional_walls, &engine)
+                         : cli_open_to_make(box->optional_walls, &engine);
+
+    if (status < 0 && !script) {
+        status = cli_image_command(engine, box, v->entrypoint, o->argv, &command);
+        o->argv = command.items;
+    }
+    if (status >= 0)
+        return status;
+    if (!v->command.quiet)
+        cli_image_note_user(engine, box);
+    return is_once ? run_once(engine, v, box, o, script) : run_and_leave(engine, v, box, o, script);
 }
 
 static int run(const cli_command *cmd, int argc, char **argv)
@@ -121,17 +145,15 @@ static int run(const cli_command *cmd, int argc, char **argv)
         return status;
     choose_life(&v, &box.o);
     v.command.is_new_box = 1;
-    o.is_last = box.o.is_ephemeral && !box.o.is_detached && !v.command.tty;
-    box.o.is_eager = o.is_last && args.has_dashes; /* a FILE has to be copied in first */
     if (args.has_dashes || args.argc == 0) {
         o.argv = (const char *const *) args.argv;
-        return run_and_leave(&v, &box, &o, NULL);
+        return open_and_run(&v, &box, &o, NULL);
     }
     status = cli_script_open(args.argc, args.argv, &script);
     if (status >= 0)
         return status;
     o.argv = script.argv.items;
-    return run_and_leave(&v, &box, &o, &script);
+    return open_and_run(&v, &box, &o, &script);
 }
 
 const cli_command cli_cmd_run = {

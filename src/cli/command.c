@@ -267,47 +267,78 @@ static int print_document(csn_sandbox *box, csn_process *process, const csn_rece
     return cli_print_json(&doc);
 }
 
-/* A sandbox may be handed out before it stands: then its first command tells why it never did. */
-static bool stands(csn_sandbox *box)
+static void begin_live(struct live *live, csn_engine *engine, const cli_command_values *v,
+                       csn_process_options *o)
 {
-    csn_sandbox_info info;
+    *live = (struct live){ .engine = engine };
+    cli_stream_init(&live->out, STDOUT_FILENO, v->raw);
+    cli_stream_init(&live->err, STDERR_FILENO, v->raw);
+    o->on_output = v->json ? NULL : on_output;
+    o->user_data = live;
+    cli_hold_signals(
+        true); /* its first output may come before its start is told: then it is to be told */
+}
 
-    return csn_sandbox_inspect(box, &info, NULL) < 0 || info.state != CSN_STATE_DELETED;
+/* is_its_own: the sandbox was there. */
+static int start_ended(const struct live *live, bool is_its_own, const csn_error *err)
+{
+    if (err->code == CSN_E_CANCELLED && (live->out.is_broken || live->err.is_broken))
+        return 128 + SIGPIPE; /* its first words found no reader */
+    return is_its_own || err->code == CSN_E_CANCELLED ? cli_start_failed(err) : cli_fail(err, NULL);
+}
+
+static int stay(struct live *live, csn_process *process, const cli_command_values *v)
+{
+    csn_receipt receipt;
+    csn_error err = { 0 };
+    int status;
+
+    if (wait_for_end(process, live, &receipt, &err) < 0)
+        return cli_fail(&err, NULL);
+    cli_stream_finish(&live->out);
+    cli_stream_finish(&live->err);
+    status = csn_receipt_status(&receipt);
+    if (v->json && print_document(csn_process_sandbox(process), process, &receipt) != 0)
+        status = CLI_ENGINE;
+    cli_report_end(v, &receipt);
+    return live->out.is_broken || live->err.is_broken ? 128 + SIGPIPE : status;
 }
 
 static int run_attached(csn_engine *engine, csn_sandbox *box, const cli_command_values *v,
                         csn_process_options *o)
 {
-    struct live live = { .engine = engine };
+    struct live live;
     csn_process *process = NULL;
-    csn_receipt receipt;
     csn_error err = { 0 };
     int status, r;
 
-    cli_stream_init(&live.out, STDOUT_FILENO, v->raw);
-    cli_stream_init(&live.err, STDERR_FILENO, v->raw);
-    o->on_output = v->json ? NULL : on_output;
-    o->user_data = &live;
-    cli_hold_signals(
-        true); /* its first output may come before this returns: then it is to be told */
+    begin_live(&live, engine, v, o);
     r = csn_process_start(box, o, &process, &err);
     cli_hold_signals(false);
-    if (r == CSN_E_CANCELLED && (live.out.is_broken || live.err.is_broken))
-        return 128 + SIGPIPE; /* its first words found no reader */
     if (r < 0)
-        return stands(box) || err.code == CSN_E_CANCELLED ? cli_start_failed(&err) : cli_fail(&err, NULL);
-    if (wait_for_end(process, &live, &receipt, &err) < 0) {
+        return start_ended(&live, true, &err);
+    status = stay(&live, process, v);
+    csn_process_free(process);
+    return status;
+}
+
+int cli_command_run_once(csn_engine *engine, const csn_sandbox_options *box,
+                         const csn_once_file *file, const cli_command_values *v,
+                         csn_process_options *o)
+{
+    struct live live;
+    csn_process *process = NULL;
+    csn_error err = { 0 };
+    int status, is_made, r;
+
+    begin_live(&live, engine, v, o);
+    r = csn_run_once(engine, box, o, file, &process, &is_made, &err);
+    cli_hold_signals(false);
+    if (r < 0)
+        return start_ended(&live, is_made, &err);
+    status = stay(&live, process, v);
+    if (cli_delete(csn_process_sandbox(process), &err) < 0)
         status = cli_fail(&err, NULL);
-    } else {
-        cli_stream_finish(&live.out);
-        cli_stream_finish(&live.err);
-        status = csn_receipt_status(&receipt);
-        if (v->json && print_document(box, process, &receipt) != 0)
-            status = CLI_ENGINE;
-        cli_report_end(v, &receipt);
-        if (live.out.is_broken || live.err.is_broken)
-            status = 128 + SIGPIPE;
-    }
     csn_process_free(process);
     return status;
 }

@@ -3,7 +3,7 @@
 #ifndef CSN_CLI_COMMAND_H
 #define CSN_CLI_COMMAND_H
 
-#include <caisson/process.h>
+#include <caisson/once.h>
 
 #include "base/json.h"
 #include "opt.h"
@@ -24,6 +24,11 @@ int cli_command_prepare(const cli_command *cmd, const cli_command_values *v,
 /* Starts `o` in the sandbox and stays until it has ended; prints what there is to print. Returns the exit status. */
 int cli_command_run(csn_engine *engine, csn_sandbox *box, const cli_command_values *v,
                     csn_process_options *o);
+
+/* The same in a sandbox of its own, which is gone when this returns. `file`: copied in before; NULL: none. */
+int cli_command_run_once(csn_engine *engine, const csn_sandbox_options *box,
+                         const csn_once_file *file, const cli_command_values *v,
+                         csn_process_options *o);
 
 /* The exit status for a command that could not be started, after reporting: 127, 126 or 125. */
 int cli_start_failed(const csn_error *err);

@@ -124,8 +124,8 @@ int cli_open_here_to_make(uint32_t optional_walls, csn_engine **ret_engine)
 int cli_open_for_one(uint32_t optional_walls, csn_engine **ret_engine)
 {
     will_make();
-    return open_engine(
-        &(csn_engine_options){ .optional_walls = optional_walls, .is_for_one = 1 }, ret_engine);
+    return open_engine(&(csn_engine_options){ .optional_walls = optional_walls, .n_spare = 1 },
+                       ret_engine);
 }
 
 int cli_open_box(const char *name, csn_engine **ret_engine, csn_sandbox **ret_sandbox)

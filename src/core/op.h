@@ -15,6 +15,7 @@
 
 #include <caisson/files.h>
 #include <caisson/image.h>
+#include <caisson/once.h>
 #include <caisson/op.h>
 #include <caisson/process.h>
 #include <caisson/sandbox.h>
@@ -48,6 +49,7 @@ typedef union csn_op_done {
     csn_sandbox_done_fn sandbox;
     csn_sandbox_info_done_fn info;
     csn_process_done_fn process;
+    csn_once_done_fn once;
     csn_fd_done_fn fd;
     csn_file_content_fn content;
     csn_usage_done_fn usage;

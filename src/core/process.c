@@ -283,7 +283,6 @@ static void fill_spec(const csn_process_options *o, const csn_wish *wish, csn_ex
         .is_merged = o->merge_stderr != 0,
         .as_root = o->user ? strcmp(o->user, "root") == 0 : wish->is_root,
         .kill_on_limit = o->output_policy == CSN_OUTPUT_KILL,
-        .is_last = o->is_last != 0,
         .rows = o->rows ? o->rows : 24,
         .cols = o->cols ? o->cols : 80,
         .timeout_ms = o->timeout_ms ? o->timeout_ms : wish->timeout_ms,
@@ -349,8 +348,8 @@ static csn_op *begun(csn_op *op, csn_process *p, int result)
     return op ? csn_op_begun(op, result) : NULL;
 }
 
-csn_op *csn_process_start_async(csn_sandbox *sandbox, const csn_process_options *opts,
-                                csn_process_done_fn done, void *user, csn_error *err)
+csn_op *csn_process_begin(csn_sandbox *sandbox, const csn_process_options *opts, bool is_last,
+                          csn_process_done_fn done, void *user, csn_error *err)
 {
     csn_process_options o;
     csn_exec_spec spec;
@@ -361,6 +360,7 @@ csn_op *csn_process_start_async(csn_sandbox *sandbox, const csn_process_options 
         check_options(&o, &sandbox->box->wish, err) < 0)
         return NULL;
     fill_spec(&o, &sandbox->box->wish, &spec);
+    spec.is_last = is_last;
     const char *shell[] = { o.shell, NULL };
     spec.argv = o.shell ? shell : o.argv;
     csn_process *p = new_process(sandbox);
@@ -382,6 +382,12 @@ csn_op *csn_process_start_async(csn_sandbox *sandbox, const csn_process_options 
     }
     free(env);
     return begun(op, p, r);
+}
+
+csn_op *csn_process_start_async(csn_sandbox *sandbox, const csn_process_options *opts,
+                                csn_process_done_fn done, void *user, csn_error *err)
+{
+    return csn_process_begin(sandbox, opts, false, done, user, err);
 }
 
 int csn_process_start(csn_sandbox *sandbox, const csn_process_options *opts,

@@ -45,6 +45,10 @@ void csn_follow_drop(csn_follow *follow); /* its process goes */
 /* It has ended and everything was given out: tells the caller. */
 void csn_process_end(csn_process *process);
 
+/* csn_process_start_async(). is_last: the sandbox ends with it, without being told. */
+csn_op *csn_process_begin(csn_sandbox *sandbox, const csn_process_options *opts, bool is_last,
+                          csn_process_done_fn done, void *user, csn_error *err);
+
 int csn_process_check(const csn_process *process, csn_error *err);
 /* The same, and the backend has the verb. */
 #define csn_process_need(process, verb, what, err) \

@@ -122,17 +122,24 @@ int csn_op_end_box_later(csn_op *op, csn_box *box, csn_error *err)
     return r;
 }
 
+csn_op *csn_sandbox_begin(csn_engine *engine, csn_wish *wish, csn_sandbox_done_fn done, void *user,
+                          csn_error *err)
+{
+    csn_op *op = csn_op_new_sandbox(engine, done, user, err);
+
+    return op ? csn_op_begun(op, engine->backend->ops->create(engine->backend, wish, op, err))
+              : NULL;
+}
+
 csn_op *csn_sandbox_create_async(csn_engine *engine, const csn_sandbox_options *opts,
                                  csn_sandbox_done_fn done, void *user, csn_error *err)
 {
     csn_auto(wish) csn_wish wish = { .id_index = -1 };
-    csn_op *op;
 
     if (csn_engine_check_handle(engine, err) < 0 || csn_wish_read(opts, &wish, err) < 0 ||
-        csn_engine_need(engine, create, "create a sandbox", err) < 0 ||
-        !(op = csn_op_new_sandbox(engine, done, user, err)))
+        csn_engine_need(engine, create, "create a sandbox", err) < 0)
         return NULL;
-    return csn_op_begun(op, engine->backend->ops->create(engine->backend, &wish, op, err));
+    return csn_sandbox_begin(engine, &wish, done, user, err);
 }
 
 int csn_sandbox_create(csn_engine *engine, const csn_sandbox_options *opts,

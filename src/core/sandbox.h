@@ -21,7 +21,10 @@ csn_sandbox *csn_sandbox_ref(csn_sandbox *sandbox);
 /* An operation that yields a sandbox: ended by csn_op_end_box(). NULL: no memory. */
 csn_op *csn_op_new_sandbox(csn_engine *engine, csn_sandbox_done_fn done, void *user,
                            csn_error *err);
-/* Its blocking form. */
+/* A create of what is wished; `wish` is taken on success. */
+csn_op *csn_sandbox_begin(csn_engine *engine, csn_wish *wish, csn_sandbox_done_fn done, void *user,
+                          csn_error *err);
+/* The blocking form of one. */
 int csn_op_wait_sandbox(csn_op *op, csn_sandbox **ret_sandbox, csn_error *err);
 
 /* Checks the handle and that the backend has the verb; CSN_OK or the reason. */

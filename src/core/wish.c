@@ -275,7 +275,6 @@ int csn_wish_read(const csn_sandbox_options *opts, csn_wish *ret, csn_error *err
     s.is_detached = o.is_detached != 0;
     s.is_shared = o.is_shared != 0;
     s.is_ephemeral = o.is_ephemeral != 0;
-    s.is_eager = o.is_eager != 0;
     s.allow_ptrace = o.allow_ptrace != 0;
     s.is_root = o.user && strcmp(o.user, "root") == 0;
     s.network = o.network;

@@ -32,7 +32,9 @@ typedef struct csn_wish {
     size_t n_mounts;
     csn_network network;
     bool is_detached, is_shared, is_ephemeral, allow_ptrace, is_root;
-    bool is_eager; /* of this create; not remembered */
+    /* Of this create, and not remembered: */
+    bool is_once;  /* for one command and no other */
+    bool is_eager; /* handed out while it is being built, for a command that comes at once */
     int64_t memory_bytes, cpu_milli, pids, disk_bytes, disk_inodes, open_files, tmp_bytes,
         shm_bytes, timeout_ms, output_bytes;
     uint32_t strict, walls_off;

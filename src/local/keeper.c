@@ -137,9 +137,11 @@ int csn_keeper_take(csn_local *local, csn_keeper *ret_keeper, csn_error *err)
 
 void csn_keeper_stock(csn_local *local)
 {
-    csn_orphans_reap(local);
     uint32_t wanted = local->n_spare_wanted;
 
+    csn_orphans_reap(local);
+    if (local->is_once && local->n_created < 2) /* perhaps it is the only one there ever is */
+        return;
     if (wanted == 0 && !csn_standby_build(local))
         wanted = local->n_created >= 2;
 

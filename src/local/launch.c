@@ -377,6 +377,7 @@ int csn_local_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error
         r = take_image(local, wish, err);
     if (r < 0)
         return csn_fail_in(err, csn_state_blame(local, r, err), "create a sandbox");
+    local->is_once = wish->is_once;
     csn_standby_note(local, wish);
     ready = csn_standby_take(local, wish);
     if (ready)

@@ -347,12 +347,12 @@ static int remove_tree(const char *path, csn_done_fn done, void *done_user, void
     return csn_helper_remove_tree(user, path, done, done_user, err);
 }
 
-/* The keeper of the one create comes first: it makes its namespaces while we look after the state directory. */
+/* The keeper of the first create comes first: it makes its namespaces while we look after the state directory. */
 static int open_all(csn_local *local, const csn_engine_options *o, csn_error *err)
 {
     int r = csn_state_find_libexec(o->libexec_dir, &local->libexec, err);
 
-    if (r >= 0 && o->is_for_one)
+    if (r >= 0 && o->n_spare > 0)
         csn_keeper_start_first(local);
     if (r >= 0)
         r = csn_state_open(local, o->state_dir, err);

@@ -72,6 +72,7 @@ typedef struct csn_local {
     uint32_t optional_walls;
     uint32_t n_spare_wanted; /* 0: one after the second create */
     uint32_t n_created;
+    bool is_once;        /* the last create was for one command */
     bool has_ended_some; /* by us, or as our keepers: cgroups may be left empty */
     csn_keeper spares[CSN_SPARES_MAX];
     unsigned n_spares;

@@ -146,6 +146,34 @@ static csn_op *create_ephemeral(op_world *w, csn_error *err)
     return csn_sandbox_create_async(w->engine, &o, on_sandbox, w, err);
 }
 
+static void on_once(csn_process *process, int is_made, int result, const csn_error *err, void *user)
+{
+    (void) err;
+    CHECK((process != NULL) == (result >= 0));
+    if (process) {
+        CHECK(is_made);
+        CHECK(csn_sandbox_delete_async(csn_process_sandbox(process), NULL, NULL, NULL));
+    }
+    csn_process_free(process);
+    tell(user, result);
+}
+
+static csn_op *run_once(op_world *w, csn_error *err)
+{
+    static const csn_process_options o = { .size = sizeof(o), .shell = "sleep 60" };
+
+    return csn_run_once_async(w->engine, NULL, &o, NULL, on_once, w, err);
+}
+
+static csn_op *run_file_once(op_world *w, csn_error *err)
+{
+    static const csn_process_options o = { .size = sizeof(o), .shell = "sleep 60" };
+    static const csn_file_source from = { .size = sizeof(from), .data = "text", .len = 4 };
+    static const csn_once_file file = { .path = "/home/daytona/walked", .from = &from };
+
+    return csn_run_once_async(w->engine, NULL, &o, &file, on_once, w, err);
+}
+
 static csn_op *open_box(op_world *w, csn_error *err)
 {
     return csn_sandbox_open_async(w->engine, csn_sandbox_id(w->box), on_opened, w, err);
@@ -388,6 +416,8 @@ const op_verb op_verbs[] = {
     { OP_SANDBOX, "create", .no_box = true, .is_made = true, .begin = create },
     { OP_SANDBOX, "create detached", .no_box = true, .is_made = true, .begin = create_detached },
     { OP_SANDBOX, "create ephemeral", .no_box = true, .is_made = true, .begin = create_ephemeral },
+    { OP_SANDBOX, "run once", .no_box = true, .is_made = true, .begin = run_once },
+    { OP_SANDBOX, "run a file once", .no_box = true, .is_made = true, .begin = run_file_once },
     { OP_SANDBOX, "open", .begin = open_box },
     { OP_SANDBOX, "inspect", .begin = inspect },
     { OP_SANDBOX, "list", .begin = list },
