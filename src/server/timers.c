@@ -180,6 +180,7 @@ static void on_flush(csn_timer *timer, void *user)
     csn_boxes *b = user;
 
     csn_boxes_flush(b);
+    csn_store_reserve(b->server->store);
     csn_audit_sync();
     if (csn_timer_set(b->server->loop, timer, csn_deadline_in_ms(FLUSH_MS), on_flush, b) < 0)
         csn_log(CSN_LOG_ERROR, "no timer for the database", NULL);

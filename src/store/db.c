@@ -27,8 +27,12 @@ static int fail(csn_store *store, csn_error *err)
     case SQLITE_FULL:
         return csn_fail_sys(err, -ENOSPC, "database");
     default:
-        return csn_fail(err, CSN_E_SYSTEM, "database: %s", sqlite3_errmsg(store->db));
+        break;
     }
+    int e = sqlite3_system_errno(store->db);
+    if ((sqlite3_errcode(store->db) & 0xff) == SQLITE_IOERR && (e == ENOSPC || e == EDQUOT))
+        return csn_fail_sys(err, -e, "database"); /* of a file that is no database, or a quota */
+    return csn_fail(err, CSN_E_SYSTEM, "database: %s", sqlite3_errmsg(store->db));
 }
 
 static sqlite3_stmt *find_statement(csn_store *store, const char *sql, csn_error *err)

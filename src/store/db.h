@@ -14,12 +14,16 @@ struct csn_store {
     sqlite3 *db;
     int version;
     bool is_in_transaction;
+    int file_fd, wal_fd; /* what reserve.c holds room with; -1: not open */
     size_t n_statements;
     struct {
         const char *sql; /* a literal: compared by address */
         sqlite3_stmt *stmt;
     } statements[CSN_DB_STATEMENTS_MAX];
 };
+
+/* reserve.c: SQLite has closed and emptied its log. */
+void csn_store_keep_room(csn_store *store);
 
 /* The statement, reset and bound. Format letters: t text (NULL: NULL), i int64_t, o int64_t that is NULL when 0,
  * h 32 bytes. NULL and *err on failure. */

@@ -86,7 +86,7 @@ static int migrate(csn_store *store, csn_error *err)
 }
 
 /* SQLite would make the file with the umask's mode; it and its WAL take over the mode of what is there. */
-static int make_private(const char *path, csn_error *err)
+static int make_private(const char *path, int *ret_fd, csn_error *err)
 {
     struct stat st;
     csn_auto(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
@@ -99,6 +99,7 @@ static int make_private(const char *path, csn_error *err)
         return csn_fail(err, CSN_E_DENIED,
                         "'%s' must be a file of this user that nobody else can open (chmod 600)",
                         path);
+    *ret_fd = csn_take_fd(&fd);
     return CSN_OK;
 }
 
@@ -129,11 +130,15 @@ static int set_up(csn_store *store, csn_error *err)
                                   "PRAGMA cell_size_check = ON;"
                                   "PRAGMA journal_size_limit = 4194304;";
 
+    int persist = 1;
+
     (void) sqlite3_extended_result_codes(store->db, 1); /* fails for no database only */
     /* Against SQL in a tampered file: no code in the schema, no double-quoted strings. */
     (void) sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     (void) sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     (void) sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+    /* The empty log stays when the last one closes, with the room it has: the next start may find a full disk. */
+    (void) sqlite3_file_control(store->db, NULL, SQLITE_FCNTL_PERSIST_WAL, &persist);
     int r = run_text(store, pragmas, err);
     if (r == CSN_OK)
         r = check_whole(store, err);
@@ -178,18 +183,22 @@ static int open_file(csn_store *store, const char *path, csn_error *err)
 
 int csn_store_open(const char *path, csn_store **ret_store, csn_error *err)
 {
-    int r = make_private(path, err);
+    csn_auto(fd) int fd = -1;
+    int r = make_private(path, &fd, err);
 
     if (r < 0)
         return r;
     csn_store *store = calloc(1, sizeof(*store));
     if (!store)
         return csn_fail(err, CSN_E_NO_MEMORY, "open the database");
+    store->file_fd = csn_take_fd(&fd);
+    store->wal_fd = -1;
     r = open_file(store, path, err);
     if (r < 0) {
         (void) csn_store_free(store);
         return r;
     }
+    csn_store_reserve(store);
     *ret_store = store;
     return CSN_OK;
 }
@@ -201,6 +210,9 @@ csn_store *csn_store_free(csn_store *store)
     for (size_t i = 0; i < store->n_statements; i++)
         (void) sqlite3_finalize(store->statements[i].stmt); /* repeats an error already told */
     (void) sqlite3_close(store->db); /* every statement is finalized: it can't refuse */
+    csn_store_keep_room(store);
+    csn_close(&store->wal_fd);
+    csn_close(&store->file_fd); /* after SQLite let go of its locks */
     free(store);
     return NULL;
 }

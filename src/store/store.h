@@ -21,6 +21,9 @@ csn_store *csn_store_free(csn_store *store); /* NULL is fine; always NULL */
 void csn_store_auto(csn_store **store);
 /* How long a change waits for another process that is writing [5000], before it fails with CSN_E_BUSY and EAGAIN. */
 void csn_store_set_patience(csn_store *store, int ms);
+/* Takes the room ahead that a few hundred changes need, so that they can be written when the disk is full. Opening does it; called
+ * again it takes what was used up meanwhile. Where the file system can't, or has no room, there is less of it. */
+void csn_store_reserve(csn_store *store);
 
 /* Several changes as one: all or nothing, one sync. They don't nest. */
 int csn_store_begin(csn_store *store, csn_error *err);
