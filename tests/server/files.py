@@ -162,6 +162,12 @@ def broken_uploads_are_told(place):
     said = upload(place, [("good", b"1"), (b"/proc/no/such", b"2"), ("good2", b"3")])
     equal((said.status, [f["bytes"] for f in said.json["files"]], len(said.json["errors"])), (400, [1, 1], 1),
           "one of three fails, the others arrive")
+    said = upload(place, [("good", b"1"), (b"/etc/passwd", b"2")])
+    equal((said.status, said.json["code"]), (403, "FILE_ACCESS_DENIED"), "a refused one among several is told as one alone")
+    place.client.execute(place.box, "head -c 300000000 /dev/zero > /tmp/filler")
+    said = upload(place, [("good", b"1"), (b"/tmp/more", b"2" * MIB)])
+    equal((said.status, said.json["code"]), (507, "DISK_FULL"), "so is a full disk")
+    place.client.execute(place.box, "rm /tmp/filler")
     equal((place.get("good").data, place.get("good2").data), (b"1", b"3"), "they are there")
     for size in (10, MIB):
         data, headers = form([("files[0].path", None, (place / "cut").encode()), ("files[0].file", "f", b"y" * size)])

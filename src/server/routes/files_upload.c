@@ -92,22 +92,32 @@ static void on_file(const char *path, int64_t n_bytes, const csn_error *err, voi
     csn_jw_end_object(&w);
 }
 
+/* Of several: a full disk and a refused file have a status of their own, all else is the request's. */
+static csn_file_fault fault_of_bulk(const intake *in)
+{
+    csn_file_fault fault = csn_file_fault_of(&in->first_error);
+
+    return fault.status == 507 || fault.status == 403 ? fault
+                                                      : (csn_file_fault){ 400, "BAD_REQUEST" };
+}
+
 static void answer_bulk(intake *in)
 {
     csn_auto(buf) csn_buf body = CSN_BUF_INIT;
+    csn_file_fault told = fault_of_bulk(in);
 
     csn_buf_puts(&body, "{");
     if (in->n_errors > 0) {
         csn_auto(buf) csn_buf fault = CSN_BUF_INIT;
         csn_jw w = CSN_JW_INIT(&fault, false);
         csn_jw_begin_object(&w);
-        csn_file_fault_put(&w, in->req, (csn_file_fault){ 400, "BAD_REQUEST" }, in->messages.data);
+        csn_file_fault_put(&w, in->req, told, in->messages.data);
         csn_jw_end_object(&w);
         csn_buf_append(&body, fault.data + 1, fault.len - 2); /* its members */
         csn_buf_printf(&body, ",\"errors\":[%s],", in->errors.data);
     }
     csn_buf_printf(&body, "\"files\":[%s]}", in->files.data);
-    csn_req_json(in->req, in->n_errors > 0 ? 400 : 200, &body);
+    csn_req_json(in->req, in->n_errors > 0 ? told.status : 200, &body);
 }
 
 static void answer_single(intake *in)
