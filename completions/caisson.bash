@@ -575,7 +575,7 @@ _caisson() {
         esac
         ;;
     serve)
-        opts='--help --listen --state --api-key --key-file --public-url --preview-token-life --preview-token-is-key --trust-proxy --user --optional --debug --network --snapshot --strict --warm --spare --max-sandboxes --max-cpu --max-memory --max-disk --max-snapshots --max-snapshot-disk --max-volumes --max-volume-disk --max-requests --max-connections --max-connections-per-address'
+        opts='--help --listen --state --api-key --key-file --public-url --preview-token-life --preview-token-is-key --trust-proxy --user --optional --debug --network --snapshot --strict --disk-reserve --warm --spare --max-sandboxes --max-cpu --max-memory --max-disk --max-snapshots --max-snapshot-disk --max-volumes --max-volume-disk --max-requests --max-connections --max-connections-per-address'
         case $prev in
         -l | --listen) kind='@none' ;;
         --state) kind='@dir' ;;
@@ -588,6 +588,7 @@ _caisson() {
         --network) kind='none outbound' ;;
         --snapshot) kind='@image' ;;
         --strict) kind='memory cpu pids disk all' ;;
+        --disk-reserve) kind='@none' ;;
         --warm) kind='@none' ;;
         --spare) kind='@none' ;;
         --max-sandboxes) kind='@none' ;;

@@ -480,6 +480,7 @@ complete -c caisson -n '__fish_seen_subcommand_from serve' -l debug -d 'log ever
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l network -r -a 'none outbound' -d 'what sandboxes reach [outbound where it can be had]'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l snapshot -r -a '(caisson image ls -q 2>/dev/null)' -d 'image of a sandbox that names none [host]'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l strict -r -a 'memory cpu pids disk all' -d 'no sandbox unless the kernel enforces them: memory cpu pids disk, or all'
+complete -c caisson -n '__fish_seen_subcommand_from serve' -l disk-reserve -r -d 'refuse new ones when the disk has less free than this [5 % of it, at most 1g]'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l warm -r -d 'sandboxes of the default shape kept ready; up to 16 while more are asked for [1]'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l spare -r -d 'keepers kept ready for the next create, up to 16 [2]'
 complete -c caisson -n '__fish_seen_subcommand_from serve' -l max-sandboxes -r -d 'sandboxes of one organisation [1000]'

@@ -20,7 +20,7 @@ struct values {
     const char *listen, *state, *api_key, *key_file, *public_url, *user, *network, *snapshot;
     int64_t n_warm, n_spare, max_sandboxes, max_cpu, max_memory, max_disk, max_connections;
     int64_t max_requests, max_snapshots, max_snapshot_disk, max_volumes, max_volume_disk;
-    int64_t max_per_address, preview_life;
+    int64_t max_per_address, preview_life, disk_reserve;
     int trust_proxy, debug, is_token_key;
     cli_list optional, strict;
 };
@@ -62,6 +62,8 @@ static const cli_opt box_options[] = {
     { 0, "strict", CLI_LIST, AT(strict), "LIMIT,…",
       "no sandbox unless the kernel enforces them: memory cpu pids disk, or all",
       "memory cpu pids disk all", NULL },
+    { 0, "disk-reserve", CLI_SIZE, AT(disk_reserve), "SIZE",
+      "refuse new ones when the disk has less free than this [5 % of it, at most 1g]", NULL, NULL },
     { 0, "warm", CLI_COUNT, AT(n_warm), "N",
       "sandboxes of the default shape kept ready; up to 16 while more are asked for [1]", NULL,
       NULL },
@@ -175,6 +177,9 @@ static void add_front_options(cli_warden *w, const struct values *v, uint32_t wa
         cli_warden_add(w, "--debug");
     if (v->n_warm != CSN_UNLIMITED) /* how the options spell a 0 that was asked for */
         add_number(w, "warm", v->n_warm);
+    if (v->disk_reserve) /* 0 that was asked for: nothing is kept free */
+        cli_warden_add(w, "--disk-reserve=%lld",
+                       v->disk_reserve == CSN_UNLIMITED ? 0LL : (long long) v->disk_reserve);
     add_number(w, "max-sandboxes", v->max_sandboxes);
     add_number(w, "max-cpu", v->max_cpu == CSN_UNLIMITED ? INT64_C(1) << 40 : v->max_cpu);
     add_size(w, "max-memory", v->max_memory);

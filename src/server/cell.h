@@ -53,6 +53,9 @@ typedef struct csn_cell {
     bool is_dirty;       /* memory knows more than the row */
     bool is_dying;
     bool was_inserted;
+    bool is_unwritten; /* dying, and its row doesn't say so: the disk is full */
+    void (*on_removed)(struct csn_cell *cell, int result, const csn_error *err, void *user);
+    void *on_removed_user; /* of csn_cell_remove(), while that has to wait */
     int insert_errno; /* why it was not */
     csn_timer timer; /* the nearest of auto-stop, auto-archive, auto-delete, time to live */
     char *name_key;
@@ -146,7 +149,10 @@ void csn_cell_create(csn_cell *cell, csn_cell_done_fn *done, void *user);
 void csn_cell_start(csn_cell *cell, csn_cell_done_fn *done, void *user);
 void csn_cell_stop(csn_cell *cell, bool is_forced, csn_cell_done_fn *done, void *user);
 /* Durable and released when it returns CSN_OK: the engine's part happens behind. The cell is no longer to be used. */
+/* On a full disk the engine's part comes first, which frees space, and the row follows. */
 int csn_cell_delete(csn_cell *cell, csn_error *err);
+/* As above, and done when it is durable in any case: then no crash brings the sandbox back. done gets no cell. */
+void csn_cell_remove(csn_cell *cell, csn_cell_done_fn *done, void *user);
 int csn_cell_archive(csn_cell *cell, csn_error *err);
 void csn_cell_fork(csn_cell *source, csn_cell *fork, csn_cell_done_fn *done, void *user);
 void csn_cell_resize(csn_cell *cell, int64_t cpu_milli, int64_t memory_bytes, int64_t disk_bytes,

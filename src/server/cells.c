@@ -52,6 +52,8 @@ void csn_cell_free(csn_cell *cell)
 {
     if (!cell)
         return;
+    if (cell->on_removed) /* nothing is left of it, or the server ends and the request has gone */
+        cell->on_removed(NULL, CSN_OK, NULL, cell->on_removed_user);
     csn_timer_cancel(&cell->timer);
     csn_list_remove(&cell->link);
     (void) csn_boxes_release(cell->line);

@@ -138,7 +138,7 @@ static void fail_inside(csn_req *req, const csn_error *err)
         csn_req_error(req, 500, NULL, "Internal error (request %s)", req->id);
 }
 
-static bool is_out_of_space(const csn_error *err)
+bool csn_is_out_of_space(const csn_error *err)
 {
     return err->sys_errno == ENOSPC || err->sys_errno == EDQUOT;
 }
@@ -187,7 +187,7 @@ void csn_req_fail(csn_req *req, const csn_error *err)
 {
     int status = status_of(req, err);
 
-    if (is_out_of_space(err))
+    if (csn_is_out_of_space(err))
         fail_for_space(req, err);
     else if (err->sys_errno == EUSERS)
         fail_for_namespaces(req, err);

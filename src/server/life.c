@@ -79,6 +79,7 @@ static void on_deleted(int result, const csn_error *err, void *user)
 {
     csn_cell *cell = user;
     csn_server *s = cell->boxes->server;
+    csn_error own = { 0 };
 
     cell->n_pending--;
     if (s->is_stopping)
@@ -97,6 +98,8 @@ static void on_deleted(int result, const csn_error *err, void *user)
     }
     cell->is_dirty = true; /* nothing of it is left: the next flush takes the row out */
     cell->was_inserted = false;
+    if (cell->is_unwritten && csn_store_sandbox_remove(s->store, cell->row.id, &own) == CSN_OK)
+        csn_cell_free(cell); /* alone: a flush is one change with all that others left */
 }
 
 void csn_cell_bury(csn_cell *cell)
@@ -130,27 +133,59 @@ static void move_to_dying(csn_cell *cell)
     cell->is_dirty = false;
 }
 
-int csn_cell_delete(csn_cell *cell, csn_error *err)
+/* The row says that it is being deleted and no longer has its name. Without room for that is_unwritten is set. */
+static int write_dying(csn_cell *cell, csn_error *err)
 {
     char *name = cell->row.name;
     char state[sizeof(cell->row.state)];
 
-    if (cell->was_inserted) {
-        memcpy(state, cell->row.state, sizeof(state));
-        cell->row.name = NULL;
-        (void) snprintf(cell->row.state, sizeof(cell->row.state), "destroying");
-        int r = csn_store_sandbox_update(cell->boxes->server->store, &cell->row, err);
-        if (r < 0) {
-            cell->row.name = name;
-            memcpy(cell->row.state, state, sizeof(state));
-            return r;
-        }
-        free(name);
+    memcpy(state, cell->row.state, sizeof(state));
+    cell->row.name = NULL;
+    (void) snprintf(cell->row.state, sizeof(cell->row.state), "destroying");
+    int r = csn_store_sandbox_update(cell->boxes->server->store, &cell->row, err);
+    if (r < 0 && csn_is_out_of_space(err)) {
+        csn_log(CSN_LOG_WARN, "the disk is full: files are deleted before the row", "sandbox",
+                cell->row.id, NULL);
+        cell->is_unwritten = true;
+        r = CSN_OK;
     }
+    if (r < 0) {
+        cell->row.name = name;
+        memcpy(cell->row.state, state, sizeof(state));
+        return r;
+    }
+    free(name);
+    return CSN_OK;
+}
+
+int csn_cell_delete(csn_cell *cell, csn_error *err)
+{
+    int r = cell->was_inserted ? write_dying(cell, err) : CSN_OK;
+
+    if (r < 0)
+        return r;
     csn_metrics_count(CSN_COUNT_DELETED);
     move_to_dying(cell);
     csn_cell_bury(cell);
     return CSN_OK;
+}
+
+void csn_cell_remove(csn_cell *cell, csn_cell_done_fn *done, void *user)
+{
+    csn_error err = { 0 };
+
+    cell->n_pending++; /* it stays until we have looked */
+    int r = csn_cell_delete(cell, &err);
+    cell->n_pending--;
+    if (r == CSN_OK && cell->is_unwritten) {
+        cell->on_removed = done;
+        cell->on_removed_user = user;
+    }
+    bool is_waiting = cell->on_removed != NULL;
+    if (r == CSN_OK)
+        csn_cell_bury(cell);
+    if (!is_waiting)
+        done(NULL, r, &err, user);
 }
 
 /* ---- create ---- */
@@ -291,11 +326,23 @@ void csn_cell_lost(csn_cell *cell)
     csn_cell_set_state(cell, CSN_CELL_ERROR);
 }
 
+/* What the engine has done is so, whether or not it can be written now: the flush tries again, and a restart asks the
+ * engine. */
+static void save_done(csn_cell *cell)
+{
+    csn_error err = { 0 };
+
+    if (csn_cell_save(cell, &err) == CSN_OK)
+        return;
+    cell->is_dirty = true;
+    csn_log(CSN_LOG_WARN, "a row is written later", "sandbox", cell->row.id, "error", err.message,
+            NULL);
+}
+
 static void on_started(int result, const csn_error *err, void *user)
 {
     task *t = user;
     csn_cell *cell = t->cell;
-    csn_error own = { 0 };
 
     if (!cell->is_dying && result == CSN_E_NOT_FOUND) {
         csn_cell_lost(cell);
@@ -303,8 +350,7 @@ static void on_started(int result, const csn_error *err, void *user)
         csn_cell_set_state(cell, CSN_CELL_STOPPED);
     } else if (!cell->is_dying) {
         csn_cell_set_state(cell, CSN_CELL_STARTED);
-        result = csn_cell_save(cell, &own);
-        err = &own;
+        save_done(cell);
     }
     finish(t, result, err);
 }
@@ -349,7 +395,7 @@ static void on_stopped(int result, const csn_error *err, void *user)
             return;
         }
     } else {
-        result = csn_cell_save(cell, &own);
+        save_done(cell);
     }
     finish(t, result, &own);
 }
@@ -432,21 +478,17 @@ void csn_cell_snapshot(csn_cell *cell, const char *image, csn_cell_done_fn *done
 
 /* ---- resize ---- */
 
-/* The engine's answer is remembered; if that fails, the engine has the new limits and the row the old ones until the
- * next change: a restart of the sandbox takes the engine's. */
 static void on_resized(int result, const csn_error *err, void *user)
 {
     task *t = user;
     csn_sandbox_row *row = &t->cell->row;
-    csn_error own = { 0 };
 
     if (result == CSN_OK && !t->cell->is_dying) {
         row->cpu_milli = t->wanted.cpu_milli;
         row->memory_bytes = t->wanted.memory_bytes;
         row->disk_bytes = t->wanted.disk_bytes;
         csn_cell_forget_facts(t->cell);
-        result = csn_cell_save(t->cell, &own);
-        err = &own;
+        save_done(t->cell);
     }
     finish(t, result, err);
 }

@@ -4,6 +4,7 @@
 #include "base/time.h"
 #include "server/auth.h"
 #include "server/cell.h"
+#include "server/disk.h"
 #include "server/listen.h"
 #include "server/route.h"
 
@@ -119,6 +120,17 @@ static void write_sandboxes(csn_server *server, csn_buf *out)
     gauge(out, "sandboxes_warm_wanted", "How many of these there shall be.", server->boxes->n_warm_wanted);
 }
 
+static void write_disk(const csn_server *server, csn_buf *out)
+{
+    csn_disk disk = csn_disk_look(server);
+
+    gauge(out, "disk_free_bytes", "Free on the file system of the state directory.",
+          (uint64_t) disk.free_bytes);
+    gauge(out, "disk_size_bytes", "Its size.", (uint64_t) disk.total_bytes);
+    gauge(out, "disk_reserve_bytes", "Below so many free bytes nothing new is made.",
+          (uint64_t) disk.reserve_bytes);
+}
+
 void csn_metrics_write(csn_server *server, csn_buf *out)
 {
     write_requests(out);
@@ -130,6 +142,7 @@ void csn_metrics_write(csn_server *server, csn_buf *out)
     }
     if (server->boxes)
         write_sandboxes(server, out);
+    write_disk(server, out);
     if (server->listener) {
         csn_listener_stats s = csn_listener_get_stats(server->listener);
         gauge(out, "connections_open", "Connections.", s.n_open);

@@ -21,6 +21,7 @@ static const csn_config defaults = {
     .max_snapshot_bytes = 1024 * GIB,
     .max_volumes = 1000,
     .max_volume_bytes = 1024 * GIB,
+    .disk_reserve_bytes = -1,
     .max_connections = 16384,
     .preview_life_ms = INT64_C(24) * 3600 * 1000,
 };
@@ -79,6 +80,7 @@ static int take_number(csn_config *c, const char *arg)
         { "--max-volumes", &c->max_volumes, NULL, 1000000 },
         { "--max-volume-disk", &c->max_volume_bytes, NULL, INT64_MAX },
         { "--preview-token-life", &c->preview_life_ms, NULL, INT64_C(1) << 40 },
+        { "--disk-reserve", &c->disk_reserve_bytes, NULL, INT64_MAX },
         { "--max-connections", NULL, &c->max_connections, 1000000 },
         { "--max-connections-per-address", NULL, &c->max_connections_per_address, 1000000 },
     };

@@ -107,6 +107,7 @@ void csn_req_error(csn_req *req, int status, const char *code, const char *fmt, 
     CSN_PRINTF(4, 5);
 /* An engine error as an answer: CSN_E_NOT_FOUND 404, CSN_E_INVALID 400, CSN_E_EXISTS 409 … */
 void csn_req_fail(csn_req *req, const csn_error *err);
+bool csn_is_out_of_space(const csn_error *err);
 
 /* A streamed answer: begin, any number of writes, end. length < 0: chunked. */
 void csn_req_begin(csn_req *req, int status, const char *content_type, int64_t length);

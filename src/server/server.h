@@ -42,6 +42,7 @@ typedef struct csn_config {
     int64_t max_cpu_milli, max_memory_bytes, max_disk_bytes;
     int64_t max_snapshots, max_snapshot_bytes, max_volumes, max_volume_bytes;
     int64_t max_requests_per_s; /* of an organisation; 0: any number */
+    int64_t disk_reserve_bytes; /* stay free on the state's file system; -1: disk.c chooses */
     uint32_t max_connections, max_connections_per_address; /* 0: three quarters of all */
 } csn_config;
 

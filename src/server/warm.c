@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "server/bury.h"
 #include "server/cell.h"
+#include "server/disk.h"
 
 enum { BURST_MAX = 16, COOL_MS = 60000 };
 
@@ -182,6 +183,10 @@ void csn_warm_fill(csn_boxes *b)
 {
     if (!b->is_ready || b->server->is_stopping)
         return;
+    if (b->n_warm + b->n_warming < b->n_warm_wanted && csn_disk_is_low(b->server)) {
+        fill_later(b, 5000);
+        return;
+    }
     while (b->n_warm + b->n_warming < b->n_warm_wanted && b->n_warming < 2)
         if (make_one(b) < 0) {
             fill_later(b, 5000);

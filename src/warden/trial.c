@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One sandbox before the first request: a server that can make none says so at once, in the words of `caisson doctor`,
  * and not to each client in turn. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include <caisson/sandbox.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "warden/warden.h"
 
 static void keep_cause(const csn_check *check, void *user)
@@ -45,6 +47,14 @@ int csn_trial_run(csn_wd *wd, csn_warden_options *o, csn_error *err)
         int gone = csn_sandbox_delete(sandbox, r < 0 ? NULL : err);
         r = r < 0 ? r : gone;
         csn_sandbox_free(sandbox);
+    }
+    if (r < 0 && (err->sys_errno == ENOSPC || err->sys_errno == EDQUOT)) {
+        /* Deleting is the way out, and it goes through us. */
+        csn_log(CSN_LOG_ERROR,
+                "the disk is full: no sandbox can be made until something is deleted", "error",
+                err->message, NULL);
+        *err = (csn_error){ 0 };
+        return CSN_OK;
     }
     if (r < 0) {
         (void) csn_engine_explain(wd->engine, keep_cause, err); /* else it stays as it is */

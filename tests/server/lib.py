@@ -120,7 +120,11 @@ class Work:
             link = state / "engine" / "run"
             if link.is_symlink():
                 subprocess.run(["rm", "-rf", "--one-file-system", os.readlink(link)], check=False)
+        self.unmount()
         subprocess.run(["rm", "-rf", "--one-file-system", str(self.path)], check=False)
+
+    def unmount(self):
+        """What the test mounted in it."""
 
 
 class Answer:

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "server/control.h"
+#include "server/disk.h"
 #include "server/snaps.h"
 
 enum { CHANGES = CSN_ROUTE_AUDIT | CSN_ROUTE_TENANT };
@@ -302,7 +303,7 @@ static void fork_cell(csn_req *req)
     const csn_json *body = cell ? csn_req_json_body(req) : NULL;
     csn_error err = { 0 };
 
-    if (!body || is_changing(req, cell))
+    if (!body || is_changing(req, cell) || csn_disk_refuses(req))
         return;
     const char *name = csn_json_get_str(body, "name", "");
     if (cell->state == CSN_CELL_ERROR) {
@@ -432,7 +433,7 @@ static void snapshot(csn_req *req)
     const csn_json *body = cell ? csn_req_json_body(req) : NULL;
     csn_error err = { 0 };
 
-    if (!body || is_changing(req, cell))
+    if (!body || is_changing(req, cell) || csn_disk_refuses(req))
         return;
     const char *name = csn_json_get_str(body, "name", "");
     if (csn_shape_check_snapshot_name(name, &err) < 0)

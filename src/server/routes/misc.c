@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "server/control.h"
+#include "server/disk.h"
 #include "server/key.h"
 #include "server/metrics.h"
 
@@ -39,7 +40,14 @@ static void config(csn_req *req)
     csn_control_json(req, 200, &out);
 }
 
-static void answer_status(csn_req *req, int status, const char *word, const char *walls_missing)
+static void write_disk(csn_jw *w, const csn_disk *disk)
+{
+    csn_jw_kint(w, "diskFreeBytes", disk->free_bytes);
+    csn_jw_kint(w, "diskReserveBytes", disk->reserve_bytes);
+}
+
+static void answer_status(csn_req *req, int status, const char *word, const char *walls_missing,
+                          const csn_disk *disk)
 {
     csn_auto(buf) csn_buf out = CSN_BUF_INIT;
     csn_jw w = CSN_JW_INIT(&out, false);
@@ -48,21 +56,29 @@ static void answer_status(csn_req *req, int status, const char *word, const char
     csn_jw_kstr(&w, "status", word);
     if (walls_missing)
         csn_jw_kstr(&w, "wallsMissing", walls_missing);
+    if (disk)
+        write_disk(&w, disk);
     csn_jw_end_object(&w);
     csn_control_json(req, status, &out);
 }
 
 static void health(csn_req *req)
 {
-    answer_status(req, 200, "ok", NULL);
+    answer_status(req, 200, "ok", NULL, NULL);
 }
 
 static void ready(csn_req *req)
 {
     const csn_server *server = csn_req_server(req);
     bool is = server->boxes && csn_boxes_ready(server->boxes) && !server->is_stopping;
+    csn_disk disk = csn_disk_look(server);
+    bool is_low = disk.free_bytes < disk.reserve_bytes;
 
-    answer_status(req, is ? 200 : 503, is ? "ok" : "not ready", server->config.walls_missing);
+    answer_status(req, is && !is_low ? 200 : 503,
+                  !is      ? "not ready"
+                  : is_low ? "disk full"
+                           : "ok",
+                  server->config.walls_missing, &disk);
 }
 
 static void regions(csn_req *req)

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "server/bury.h"
 #include "server/control.h"
+#include "server/disk.h"
 #include "server/snaps.h"
 #include "store/volumes.h"
 
@@ -258,7 +259,7 @@ static void create(csn_req *req)
     csn_error err = { 0 };
     const csn_json *body = csn_req_json_body(req);
 
-    if (!body)
+    if (!body || csn_disk_refuses(req))
         return;
     making *m = calloc(1, sizeof(*m));
     if (!m) {
@@ -307,25 +308,51 @@ static void get(csn_req *req)
         csn_boxes_open(cell->boxes, cell->row.org_id, cell->row.id, on_checked, wait);
 }
 
-/* The answer is written before: the cell is nobody's after. Forks are whole copies here, so a parent with live forks may go. */
+/* A delete on its way: its answer is written before, since the cell is nobody's after. */
+typedef struct removing {
+    csn_wait *wait;
+    csn_buf answer;
+} removing;
+
+static void on_removed(csn_cell *cell, int result, const csn_error *err, void *user)
+{
+    removing *r = user;
+    csn_req *req = csn_wait_end(r->wait);
+
+    (void) cell;
+    if (req && result < 0)
+        csn_control_fail(req, err);
+    else if (req)
+        csn_control_json(req, 200, &r->answer);
+    csn_buf_free(&r->answer);
+    free(r);
+}
+
+/* Forks are whole copies here, so a parent with live forks may go. */
 static void remove_one(csn_req *req)
 {
-    csn_auto(buf) csn_buf out = CSN_BUF_INIT, url = CSN_BUF_INIT;
-    csn_jw w = CSN_JW_INIT(&out, false);
+    csn_auto(buf) csn_buf url = CSN_BUF_INIT;
     csn_cell *cell = csn_control_cell(req, 0);
+    removing *r = cell ? calloc(1, sizeof(*r)) : NULL;
     csn_shape_sandbox s;
-    csn_error err = { 0 };
 
-    if (!cell)
+    if (!r) {
+        if (cell)
+            csn_req_error(req, 503, NULL, "The server is out of memory");
         return;
+    }
+    r->answer = (csn_buf) CSN_BUF_INIT;
+    r->wait = csn_wait_new(req);
+    if (!r->wait) {
+        free(r);
+        return;
+    }
+    csn_jw w = CSN_JW_INIT(&r->answer, false);
     csn_cell_shape(cell, csn_control_toolbox_url(req, &url), &s);
     s.state = "destroying";
     s.desired_state = "destroyed";
     csn_shape_sandbox_write(&s, false, &w);
-    if (csn_cell_delete(cell, &err) < 0)
-        csn_control_fail(req, &err);
-    else
-        csn_control_json(req, 200, &out);
+    csn_cell_remove(cell, on_removed, r);
 }
 
 static void touch(csn_req *req)

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "server/bury.h"
 #include "server/control.h"
+#include "server/disk.h"
 #include "shape/volume.h"
 
 static void write_row(const csn_volume_row *row, csn_jw *w)
@@ -103,7 +104,7 @@ static void create(csn_req *req)
     const char *name;
     csn_error err = { 0 };
 
-    if (!body)
+    if (!body || csn_disk_refuses(req))
         return;
     if (csn_shape_volume_read(body, &name, &err) < 0 ||
         csn_quota_volumes(csn_req_server(req), csn_req_caller(req)->org_id, 1, &err) < 0) {
