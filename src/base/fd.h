@@ -63,7 +63,8 @@ ssize_t csn_sendmsg(int sock, const struct msghdr *msg, int flags);
 /* Receives one message. Returns its length (0: the peer is gone on a SEQPACKET socket) or -errno. Up to `max_fds`
  * descriptors are stored close-on-exec and become the caller's, *ret_n_fds says how many; surplus ones are closed.
  * Data or descriptors cut short: all received descriptors are closed and -EMSGSIZE is returned. max_fds 0: none
- * accepted, any that come are closed and the answer is -EMSGSIZE. */
+ * accepted, any that come are closed and the answer is -EMSGSIZE. -EMFILE: none is left to receive one with, and those that did
+ * arrive are closed; the data is there, whole. */
 ssize_t csn_recv_fds(int sock, void *data, size_t size, int *fds, size_t max_fds,
                      size_t *ret_n_fds);
 

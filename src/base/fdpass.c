@@ -114,7 +114,8 @@ ssize_t csn_recv_fds_flags(int sock, void *data, size_t size, int *fds, size_t m
     size_t n_fds = collect(&msg, fds, max_fds);
     if (n_fds > max_fds || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
         csn_close_many(fds, n_fds < max_fds ? n_fds : max_fds);
-        return -EMSGSIZE;
+        /* the buffer holds as many as a message may bring: the kernel found no number for one */
+        return n_fds <= max_fds && !(msg.msg_flags & MSG_TRUNC) ? -EMFILE : -EMSGSIZE;
     }
     if (ret_n_fds)
         *ret_n_fds = n_fds;

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "server/cell.h"
+#include "server/fds.h"
 #include "server/passes.h"
 
 /* ---- lines ---- */
@@ -125,6 +126,15 @@ void csn_cell_disconnect(csn_cell *cell, const csn_error *why)
     tell_waiters(cell, why->code, why);
 }
 
+void csn_boxes_disconnect_idle(csn_boxes *boxes)
+{
+    csn_list_foreach (node, &boxes->cells) {
+        csn_cell *cell = csn_list_entry(node, csn_cell, link);
+        if (cell->line && cell->line->n_refs == 1)
+            cell->line = csn_boxes_release(cell->line);
+    }
+}
+
 /* The engine says that it does not run: believe it. */
 static void found_stopped(csn_cell *cell, const csn_error *why)
 {
@@ -179,6 +189,11 @@ static void connect_and_tell(csn_cell *cell, csn_boxes_open_fn *done, void *user
     csn_list_append(&cell->waiters, &w->link);
     if (cell->is_connecting)
         return;
+    if (csn_fds_are_short(cell->boxes->server)) {
+        (void) csn_fds_fail(&err);
+        tell_waiters(cell, err.code, &err);
+        return;
+    }
     cell->is_connecting = true;
     cell->n_pending++;
     int r = csn_warden_lend(cell->boxes->server->warden, cell->row.id, on_lent, cell);

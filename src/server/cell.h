@@ -141,6 +141,9 @@ bool csn_cell_is_lost(const csn_cell *cell);
 /* The sandbox ended or is about to: sessions are dropped, waiters told, the line let go. */
 void csn_cell_disconnect(csn_cell *cell, const csn_error *why);
 
+/* Connections that nobody holds are closed, so that others have their descriptors; who comes next connects anew. */
+void csn_boxes_disconnect_idle(csn_boxes *boxes);
+
 /* ---- life (life.c): each ends in done, once; cell NULL when it is gone by then ---- */
 
 typedef void csn_cell_done_fn(csn_cell *cell, int result, const csn_error *err, void *user);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "server/fds.h"
 #include "server/req_private.h"
 
 static const struct status {
@@ -168,6 +169,21 @@ static void fail_for_namespaces(csn_req *req, const csn_error *err)
         req->id);
 }
 
+/* Those of the toolbox are the sandbox's own, or csn_fds_fail() said it. */
+static bool is_out_of_descriptors(const csn_req *req, const csn_error *err)
+{
+    return (err->sys_errno == EMFILE || err->sys_errno == ENFILE) &&
+           req->plane != CSN_PLANE_TOOLBOX;
+}
+
+static void fail_for_descriptors(csn_req *req, const csn_error *err)
+{
+    csn_log(CSN_LOG_ERROR, "no descriptor is left", "request", req->id, "error", err->message,
+            NULL);
+    csn_req_add_header(req, "Retry-After", "1");
+    csn_req_error(req, 503, NULL, CSN_FDS_GONE);
+}
+
 /* Nothing was changed, and in a moment it will work: another process is writing to the database, or there are too many
  * processes. Not the 409 of a sandbox that is at something else. */
 static bool is_momentary(const csn_req *req, const csn_error *err)
@@ -191,6 +207,8 @@ void csn_req_fail(csn_req *req, const csn_error *err)
         fail_for_space(req, err);
     else if (err->sys_errno == EUSERS)
         fail_for_namespaces(req, err);
+    else if (is_out_of_descriptors(req, err))
+        fail_for_descriptors(req, err);
     else if (is_momentary(req, err))
         fail_for_now(req, err);
     else if (status == 500)

@@ -238,15 +238,12 @@ static void set_options(int fd)
 static uint32_t raise_descriptors(void)
 {
     struct rlimit limit;
-    char text[24];
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return 1024;
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
         (void) getrlimit(RLIMIT_NOFILE, &limit); /* it worked a moment ago */
-    snprintf(text, sizeof(text), "%llu", (unsigned long long) limit.rlim_cur);
-    csn_log(CSN_LOG_INFO, "descriptors", "limit", text, NULL);
     return limit.rlim_cur > 1 << 20 ? 1 << 20 : (uint32_t) limit.rlim_cur;
 }
 

@@ -11,7 +11,7 @@
 #include "server/server.h"
 
 /* Takes over `fd`, a listening stream socket (TCP or UNIX). Uses server->loop, ->config (copied by pointer: must stay)
- * and csn_route_tables. CSN_OK or CSN_E_…. Sets server->listener. Raises RLIMIT_NOFILE to the hard limit and logs it. */
+ * and csn_route_tables. CSN_OK or CSN_E_…. Sets server->listener. Raises RLIMIT_NOFILE to the hard limit. */
 int csn_listener_new(csn_server *server, int fd, csn_listener **ret_listener, csn_error *err);
 /* Cuts every connection (on_gone and on_closed are called) and frees it all. Not from within a handler. NULL is fine;
  * always NULL. */

@@ -26,6 +26,7 @@
 #include "server/bury.h"
 #include "server/confine.h"
 #include "server/events.h"
+#include "server/fds.h"
 #include "server/first.h"
 #include "server/keycmd.h"
 #include "server/listen.h"
@@ -144,6 +145,7 @@ static void on_reconciled(int result, const csn_error *err, void *user)
         f->listen_fd = -1;
         if (result == CSN_OK)
             csn_listener_on_request(f->server.listener, on_request, f);
+        csn_fds_tell();
         csn_revoke_start(&f->server);
         csn_store_set_patience(f->server.store, STORE_WAIT_MS);
     }

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "server/fds.h"
 #include "warden/message.h"
 
 enum { BUCKETS = 256, GIFTS_MAX = 64, ANSWERS_PER_TURN = 64, QUEUE_MAX = 65536 };
@@ -53,6 +54,7 @@ struct csn_warden {
     void *user;
     csn_list calls[BUCKETS], queue, gifts, handing;
     size_t n_queued, n_gifts;
+    bool is_out_of_fds; /* the answer at hand came without its descriptor */
     uint64_t last_serial;
     csn_timer hand_timer;
 };
@@ -121,7 +123,9 @@ static void finish(csn_warden *w, call *c, int *fd, int result, const csn_error 
         gift_keep(w, c->id, fd);
     call_free(w, c);
     if (done_fd && result == CSN_OK && *fd < 0) {
-        result = csn_fail(&missing, CSN_E_PROTOCOL, "the warden's answer brought no descriptor");
+        result = w->is_out_of_fds ? csn_fds_fail(&missing)
+                                  : csn_fail(&missing, CSN_E_PROTOCOL,
+                                             "the warden's answer brought no descriptor");
         err = &missing;
     }
     if (done_fd)
@@ -132,10 +136,12 @@ static void finish(csn_warden *w, call *c, int *fd, int result, const csn_error 
 
 /* ---- the line ---- */
 
-static void lose(csn_warden *w)
+static void lose(csn_warden *w, const char *why)
 {
     if (!w->src)
         return;
+    if (w->on_lost)
+        csn_log(CSN_LOG_ERROR, "the line to the warden broke", "reason", why, NULL);
     w->src = csn_source_remove(w->src);
     csn_close(&w->fd);
     if (w->on_lost)
@@ -157,7 +163,7 @@ static void flush(csn_warden *w)
         if (r == -EAGAIN || r == -ENOBUFS)
             return;
         if (r < 0) {
-            lose(w);
+            lose(w, csn_strerror(-r));
             return;
         }
         csn_list_remove(&c->queued);
@@ -251,8 +257,11 @@ static bool read_one(csn_warden *w)
         return false;
     if (n_fds == 0)
         fd = -1;
+    w->is_out_of_fds = n == -EMFILE;
+    if (w->is_out_of_fds)
+        n = sizeof(answer); /* what it says is whole */
     if (n <= 0 || csn_answer_check(&answer, (size_t) n) < 0) {
-        lose(w);
+        lose(w, n < 0 ? csn_strerror((int) -n) : n == 0 ? "it is gone" : "a malformed answer");
         return false;
     }
     csn_answer copy = answer; /* a callback may run us again */
@@ -553,19 +562,24 @@ static void end_all(csn_warden *w, csn_list *calls)
     }
 }
 
+void csn_warden_drop_spare_fds(csn_warden *w)
+{
+    while (!csn_list_empty(&w->gifts))
+        gift_free(w, csn_list_entry(csn_list_first(&w->gifts), gift, link));
+}
+
 csn_warden *csn_warden_free(csn_warden *w)
 {
     if (!w)
         return NULL;
     w->on_lost = NULL;
-    lose(w);
+    lose(w, "");
     csn_close(&w->fd);
     csn_timer_cancel(&w->hand_timer);
     end_all(w, &w->handing);
     for (size_t i = 0; i < BUCKETS; i++)
         end_all(w, &w->calls[i]);
-    while (!csn_list_empty(&w->gifts))
-        gift_free(w, csn_list_entry(csn_list_first(&w->gifts), gift, link));
+    csn_warden_drop_spare_fds(w);
     free(w);
     return NULL;
 }

@@ -78,6 +78,8 @@ int csn_warden_open(csn_loop *loop, int fd, void (*on_lost)(void *user), void *u
 void csn_warden_on_quit(csn_warden *w, void (*on_quit)(void *user));
 /* From now on requests are answered: a front that ends before has said itself why. */
 int csn_warden_ready(csn_warden *w, csn_warden_done_fn *done, void *user);
+/* Descriptors that were only kept for a lend that may follow. */
+void csn_warden_drop_spare_fds(csn_warden *w);
 /* Calls under way end in CSN_E_LOST. NULL is fine; always NULL. */
 csn_warden *csn_warden_free(csn_warden *w);
 

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "server/control.h"
 #include "server/disk.h"
+#include "server/fds.h"
 #include "server/snaps.h"
 
 enum { CHANGES = CSN_ROUTE_AUDIT | CSN_ROUTE_TENANT };
@@ -303,7 +304,7 @@ static void fork_cell(csn_req *req)
     const csn_json *body = cell ? csn_req_json_body(req) : NULL;
     csn_error err = { 0 };
 
-    if (!body || is_changing(req, cell) || csn_disk_refuses(req))
+    if (!body || is_changing(req, cell) || csn_disk_refuses(req) || csn_fds_refuse(req))
         return;
     const char *name = csn_json_get_str(body, "name", "");
     if (cell->state == CSN_CELL_ERROR) {

@@ -13,6 +13,7 @@
 #include "server/bury.h"
 #include "server/control.h"
 #include "server/disk.h"
+#include "server/fds.h"
 #include "server/snaps.h"
 #include "store/volumes.h"
 
@@ -259,7 +260,7 @@ static void create(csn_req *req)
     csn_error err = { 0 };
     const csn_json *body = csn_req_json_body(req);
 
-    if (!body || csn_disk_refuses(req))
+    if (!body || csn_disk_refuses(req) || csn_fds_refuse(req))
         return;
     making *m = calloc(1, sizeof(*m));
     if (!m) {
