@@ -575,7 +575,7 @@ _caisson() {
         esac
         ;;
     serve)
-        opts='--help --listen --state --api-key --key-file --public-url --preview-token-life --preview-token-is-key --trust-proxy --user --optional --debug --network --snapshot --strict --disk-reserve --warm --spare --max-sandboxes --max-cpu --max-memory --max-disk --max-snapshots --max-snapshot-disk --max-volumes --max-volume-disk --max-requests --max-connections --max-connections-per-address'
+        opts='--help --listen --state --api-key --key-file --public-url --preview-token-life --preview-token-is-key --trust-proxy --user --optional --debug --network --snapshot --strict --clamp --overcommit --disk-reserve --warm --spare --max-sandboxes --max-cpu --max-memory --max-disk --max-snapshots --max-snapshot-disk --max-volumes --max-volume-disk --max-requests --max-connections --max-connections-per-address'
         case $prev in
         -l | --listen) kind='@none' ;;
         --state) kind='@dir' ;;
@@ -588,6 +588,7 @@ _caisson() {
         --network) kind='none outbound' ;;
         --snapshot) kind='@image' ;;
         --strict) kind='memory cpu pids disk all' ;;
+        --overcommit) kind='@none' ;;
         --disk-reserve) kind='@none' ;;
         --warm) kind='@none' ;;
         --spare) kind='@none' ;;
@@ -633,6 +634,40 @@ _caisson() {
         *) operands='create ls rm' ;;
         esac
         ;;
+    org)
+        case $sub in
+        set)
+            opts='--help --max-sandboxes --max-cpu --max-memory --max-disk --max-snapshots --max-snapshot-disk --max-volumes --max-volume-disk --state --user'
+            case $prev in
+            --max-sandboxes) kind='@none' ;;
+            --max-cpu) kind='@none' ;;
+            --max-memory) kind='@none' ;;
+            --max-disk) kind='@none' ;;
+            --max-snapshots) kind='@none' ;;
+            --max-snapshot-disk) kind='@none' ;;
+            --max-volumes) kind='@none' ;;
+            --max-volume-disk) kind='@none' ;;
+            --state) kind='@dir' ;;
+            --user) kind='@none' ;;
+            esac
+            ;;
+        reset)
+            opts='--help --state --user'
+            case $prev in
+            --state) kind='@dir' ;;
+            --user) kind='@none' ;;
+            esac
+            ;;
+        ls)
+            opts='--help --json --state --user'
+            case $prev in
+            --state) kind='@dir' ;;
+            --user) kind='@none' ;;
+            esac
+            ;;
+        *) operands='set reset ls' ;;
+        esac
+        ;;
     gc)
         opts='--help --json --daytona --backend --daytona-env'
         case $prev in
@@ -657,12 +692,12 @@ _caisson() {
         ;;
     help)
         opts='--help'
-        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume serve key gc doctor version completion help'
+        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume serve key org gc doctor version completion help'
         ;;
     '')
         opts='--help --version --state'
         [[ $prev == --state ]] && kind=@dir
-        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume serve key gc doctor version completion help'
+        operands='run create exec shell arena candidate blocks interp rlm session smoke diagnose ls inspect logs stats cp start stop rm fork snapshot image volume serve key org gc doctor version completion help'
         ;;
     esac
     if [[ -n $kind ]]; then

@@ -20,8 +20,8 @@ struct values {
     const char *listen, *state, *api_key, *key_file, *public_url, *user, *network, *snapshot;
     int64_t n_warm, n_spare, max_sandboxes, max_cpu, max_memory, max_disk, max_connections;
     int64_t max_requests, max_snapshots, max_snapshot_disk, max_volumes, max_volume_disk;
-    int64_t max_per_address, preview_life, disk_reserve;
-    int trust_proxy, debug, is_token_key;
+    int64_t max_per_address, preview_life, disk_reserve, overcommit;
+    int trust_proxy, debug, is_token_key, clamp;
     cli_list optional, strict;
 };
 
@@ -62,6 +62,10 @@ static const cli_opt box_options[] = {
     { 0, "strict", CLI_LIST, AT(strict), "LIMIT,…",
       "no sandbox unless the kernel enforces them: memory cpu pids disk, or all",
       "memory cpu pids disk all", NULL },
+    { 0, "clamp", CLI_FLAG, AT(clamp), NULL,
+      "who asks for more memory or disk than the machine has gets less, and is told", NULL, NULL },
+    { 0, "overcommit", CLI_COUNT, AT(overcommit), "N",
+      "how often the machine's memory and disk may be promised [16]", NULL, NULL },
     { 0, "disk-reserve", CLI_SIZE, AT(disk_reserve), "SIZE",
       "refuse new ones when the disk has less free than this [5 % of it, at most 1g]", NULL, NULL },
     { 0, "warm", CLI_COUNT, AT(n_warm), "N",
@@ -76,15 +80,17 @@ static const cli_opt quota_options[] = {
     { 0, "max-sandboxes", CLI_COUNT, AT(max_sandboxes), "N", "sandboxes of one organisation [1000]",
       NULL, NULL },
     { 0, "max-cpu", CLI_CPU, AT(max_cpu), "CORES",
-      "cores of one organisation's started sandboxes [1000]", NULL, NULL },
-    { 0, "max-memory", CLI_SIZE, AT(max_memory), "SIZE", "their memory [4t]", NULL, NULL },
-    { 0, "max-disk", CLI_SIZE, AT(max_disk), "SIZE", "their disk [16t]", NULL, NULL },
+      "cores of one organisation's started sandboxes [any number]", NULL, NULL },
+    { 0, "max-memory", CLI_SIZE, AT(max_memory), "SIZE",
+      "their memory [80 % of what may be promised]", NULL, NULL },
+    { 0, "max-disk", CLI_SIZE, AT(max_disk), "SIZE", "their disk [80 % of what may be promised]",
+      NULL, NULL },
     { 0, "max-snapshots", CLI_COUNT, AT(max_snapshots), "N", "its snapshots [1000]", NULL, NULL },
-    { 0, "max-snapshot-disk", CLI_SIZE, AT(max_snapshot_disk), "SIZE", "what they take [1t]", NULL,
-      NULL },
+    { 0, "max-snapshot-disk", CLI_SIZE, AT(max_snapshot_disk), "SIZE",
+      "what they take [half the disk]", NULL, NULL },
     { 0, "max-volumes", CLI_COUNT, AT(max_volumes), "N", "its volumes [1000]", NULL, NULL },
-    { 0, "max-volume-disk", CLI_SIZE, AT(max_volume_disk), "SIZE", "what lies in them [1t]", NULL,
-      NULL },
+    { 0, "max-volume-disk", CLI_SIZE, AT(max_volume_disk), "SIZE",
+      "what lies in them [half the disk]", NULL, NULL },
     { 0, "max-requests", CLI_COUNT, AT(max_requests), "N",
       "requests of one organisation in a second [any number]", NULL, NULL },
     { 0, "max-connections", CLI_COUNT, AT(max_connections), "N", "connections in total [16384]",
@@ -177,6 +183,11 @@ static void add_front_options(cli_warden *w, const struct values *v, uint32_t wa
         cli_warden_add(w, "--debug");
     if (v->n_warm != CSN_UNLIMITED) /* how the options spell a 0 that was asked for */
         add_number(w, "warm", v->n_warm);
+    if (v->clamp)
+        cli_warden_add(w, "--clamp");
+    if (v->overcommit)
+        cli_warden_add(w, "--overcommit=%lld",
+                       v->overcommit == CSN_UNLIMITED ? 0LL : (long long) v->overcommit);
     if (v->disk_reserve) /* 0 that was asked for: nothing is kept free */
         cli_warden_add(w, "--disk-reserve=%lld",
                        v->disk_reserve == CSN_UNLIMITED ? 0LL : (long long) v->disk_reserve);

@@ -12,7 +12,7 @@ extern const cli_command cli_cmd_gc, cli_cmd_doctor, cli_cmd_version, cli_cmd_co
 extern const cli_command cli_cmd_arena, cli_cmd_candidate;
 extern const cli_command cli_cmd_blocks, cli_cmd_interp, cli_cmd_rlm, cli_cmd_session;
 extern const cli_command cli_cmd_smoke, cli_cmd_diagnose;
-extern const cli_command cli_cmd_serve, cli_cmd_key;
+extern const cli_command cli_cmd_serve, cli_cmd_key, cli_cmd_org;
 extern const cli_command cli_cmd_help;
 
 /* The table in main.c, for help and completion. */

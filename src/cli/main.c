@@ -10,14 +10,17 @@
 #include "session.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_cmd_run,     &cli_cmd_create,     &cli_cmd_exec,   &cli_cmd_shell,
-    &cli_cmd_arena,   &cli_cmd_candidate,  &cli_cmd_blocks, &cli_cmd_interp,
-    &cli_cmd_rlm,     &cli_cmd_session,    &cli_cmd_smoke,  &cli_cmd_diagnose,
-    &cli_cmd_ls,      &cli_cmd_inspect,    &cli_cmd_logs,   &cli_cmd_stats,
-    &cli_cmd_cp,      &cli_cmd_start,      &cli_cmd_stop,   &cli_cmd_rm,
-    &cli_cmd_fork,    &cli_cmd_snapshot,   &cli_cmd_image,  &cli_cmd_volume,
-    &cli_cmd_serve,   &cli_cmd_key,        &cli_cmd_gc,     &cli_cmd_doctor,
-    &cli_cmd_version, &cli_cmd_completion, &cli_cmd_help,   NULL,
+    &cli_cmd_run,        &cli_cmd_create,  &cli_cmd_exec,
+    &cli_cmd_shell,      &cli_cmd_arena,   &cli_cmd_candidate,
+    &cli_cmd_blocks,     &cli_cmd_interp,  &cli_cmd_rlm,
+    &cli_cmd_session,    &cli_cmd_smoke,   &cli_cmd_diagnose,
+    &cli_cmd_ls,         &cli_cmd_inspect, &cli_cmd_logs,
+    &cli_cmd_stats,      &cli_cmd_cp,      &cli_cmd_start,
+    &cli_cmd_stop,       &cli_cmd_rm,      &cli_cmd_fork,
+    &cli_cmd_snapshot,   &cli_cmd_image,   &cli_cmd_volume,
+    &cli_cmd_serve,      &cli_cmd_key,     &cli_cmd_org,
+    &cli_cmd_gc,         &cli_cmd_doctor,  &cli_cmd_version,
+    &cli_cmd_completion, &cli_cmd_help,    NULL,
 };
 
 static const struct section {
@@ -46,9 +49,10 @@ const char *cli_heading_before(const cli_command *cmd)
 static const char *known_elsewhere(const char *name)
 {
     static const char *const words[][2] = {
-        { "attach", "logs -f" },     { "build", "image build" }, { "commit", "snapshot" }, { "images", "image ls" },
-        { "import", "image import" }, { "info", "doctor" },      { "kill", "stop -t 0" }, { "load", "image import" },
-        { "prune", "gc" },           { "pull", "image import" }, { "rmi", "image rm" },    { "top", "stats" },
+        { "attach", "logs -f" },    { "build", "image build" },   { "commit", "snapshot" },
+        { "images", "image ls" },   { "import", "image import" }, { "info", "doctor" },
+        { "kill", "stop -t 0" },    { "load", "image import" },   { "prune", "gc" },
+        { "pull", "image import" }, { "rmi", "image rm" },        { "top", "stats" },
         { "volumes", "volume ls" },
     };
 
@@ -60,7 +64,8 @@ static const char *known_elsewhere(const char *name)
 
 static int no_such_command(const char *name)
 {
-    const char *known = known_elsewhere(name), *guess = known ? known : cli_guess(cli_commands, name);
+    const char *known = known_elsewhere(name),
+               *guess = known ? known : cli_guess(cli_commands, name);
     csn_auto(buf) csn_buf text = CSN_BUF_INIT;
     csn_auto(buf) csn_buf remedy = CSN_BUF_INIT;
 

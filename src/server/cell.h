@@ -12,10 +12,12 @@
 
 #include "base/list.h"
 #include "server/boxes.h"
+#include "server/machine.h"
 #include "server/table.h"
 #include "server/warden.h"
 #include "shape/create.h"
 #include "shape/sandbox.h"
+#include "store/quotas.h"
 #include "store/sandboxes.h"
 
 typedef enum csn_cell_state {
@@ -56,8 +58,8 @@ typedef struct csn_cell {
     bool is_unwritten; /* dying, and its row doesn't say so: the disk is full */
     void (*on_removed)(struct csn_cell *cell, int result, const csn_error *err, void *user);
     void *on_removed_user; /* of csn_cell_remove(), while that has to wait */
-    int insert_errno; /* why it was not */
-    csn_timer timer; /* the nearest of auto-stop, auto-archive, auto-delete, time to live */
+    int insert_errno;      /* why it was not */
+    csn_timer timer;       /* the nearest of auto-stop, auto-archive, auto-delete, time to live */
     char *name_key;
     csn_box_facts facts;
     const char **facts_env; /* owned list of owned strings; NULL: to be made */
@@ -195,8 +197,12 @@ const csn_image *csn_boxes_image(const csn_boxes *boxes, const char *name);
 
 /* ---- quotas (quota.c) ---- */
 
-/* May this organisation have one more of this shape? CSN_OK or CSN_E_DENIED (403) with the number. except: a cell not to
- * count, or NULL. */
+/* What an organisation may have, its own or the server's; 0: any number. */
+int64_t csn_quota_of(const csn_server *server, const char *org_id, csn_quota limit);
+/* What started sandboxes of all organisations were promised, and of disk the stopped ones, too. */
+csn_size csn_quota_promised(const csn_boxes *boxes);
+/* May this organisation have one more of this shape, and can the machine promise it? CSN_OK, CSN_E_DENIED (403) or CSN_E_CANCELLED
+ * (503), with the number. except: a cell not to count, or NULL. */
 int csn_quota_check(const csn_boxes *boxes, const char *org_id, int64_t cpu_milli,
                     int64_t memory_bytes, int64_t disk_bytes, const csn_cell *except,
                     csn_error *err);

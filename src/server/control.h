@@ -14,6 +14,9 @@ csn_cell *csn_control_cell(csn_req *req, size_t i);
 void csn_control_answer(csn_req *req, int status, const csn_cell *cell);
 /* A finished answer of a writer's text. */
 void csn_control_json(csn_req *req, int status, csn_buf *out);
+/* What was granted of what was asked for, where that is less: "cpu 2 of 64, memory 21.3 of 500 GiB". */
+#define CSN_GRANTED_HEADER "X-Caisson-Granted"
+
 /* csn_req_fail() with the control plane's statuses: CSN_E_UNSUPPORTED 422, CSN_E_STATE 400, CSN_E_DENIED 403. */
 void csn_control_fail(csn_req *req, const csn_error *err);
 /* The same for an error whose status is known already. */

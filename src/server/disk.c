@@ -42,7 +42,7 @@ bool csn_disk_refuses(csn_req *req)
     if (disk.free_bytes >= disk.reserve_bytes)
         return false;
     csn_req_error(req, 507, NULL,
-                  "The server's disk is nearly full: %lld MiB are free, %lld MiB are kept free "
+                  "The server's disk is full: of the %lld MiB that are free %lld MiB are kept so "
                   "(--disk-reserve). Delete sandboxes, snapshots or volumes, or have its operator "
                   "free space",
                   (long long) (disk.free_bytes / MIB), (long long) (disk.reserve_bytes / MIB));

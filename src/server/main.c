@@ -18,11 +18,11 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "core/engine_loop.h"
 #include "server/audit.h"
 #include "server/auth.h"
 #include "server/boxes.h"
-#include "base/time.h"
 #include "server/bury.h"
 #include "server/confine.h"
 #include "server/events.h"
@@ -30,8 +30,10 @@
 #include "server/first.h"
 #include "server/keycmd.h"
 #include "server/listen.h"
+#include "server/machine.h"
 #include "server/metrics.h"
 #include "server/options.h"
+#include "server/orgcmd.h"
 #include "server/revoke.h"
 #include "server/routes_json.h"
 #include "server/toolbox.h"
@@ -145,6 +147,7 @@ static void on_reconciled(int result, const csn_error *err, void *user)
         f->listen_fd = -1;
         if (result == CSN_OK)
             csn_listener_on_request(f->server.listener, on_request, f);
+        csn_machine_tell(&f->server);
         csn_fds_tell();
         csn_revoke_start(&f->server);
         csn_store_set_patience(f->server.store, STORE_WAIT_MS);
@@ -187,6 +190,7 @@ static int set_up(front *f, const char *key, csn_error *err)
 {
     int r = csn_first_look(f->listen_fd, f->server.config.public_url, &f->first, err);
 
+    csn_machine_read(&f->server.config);
     if (r == CSN_OK)
         r = csn_front_confine(CSN_DATA_HERE, f->is_landlock_optional, err);
     if (r == CSN_OK)
@@ -247,7 +251,7 @@ static int serve(const csn_serve_options *o)
     return status < 0 ? 1 : status;
 }
 
-static int run_key(const csn_serve_options *o)
+static int run_errand(const csn_serve_options *o)
 {
     csn_auto(store) csn_store *store = NULL;
     csn_error err = { 0 };
@@ -257,7 +261,8 @@ static int run_key(const csn_serve_options *o)
     if (r == CSN_OK)
         r = open_store(&o->config, &store, &err);
     if (r == CSN_OK)
-        r = csn_keycmd_run(store, o->key_argv, &err);
+        r = o->mode == CSN_MODE_ORG ? csn_orgcmd_run(store, o->rest, &err)
+                                    : csn_keycmd_run(store, o->rest, &err);
     if (r == CSN_OK)
         return 0;
     if (!csn_starts_with(err.message, CSN_KEYCMD_UNWRITTEN))
@@ -288,7 +293,8 @@ int main(int argc, char **argv)
     case CSN_MODE_ROUTES:
         return csn_routes_print() < 0 ? 1 : 0;
     case CSN_MODE_KEY:
-        return run_key(&o);
+    case CSN_MODE_ORG:
+        return run_errand(&o);
     case CSN_MODE_SERVE:
         break;
     }

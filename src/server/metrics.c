@@ -116,8 +116,19 @@ static void write_sandboxes(csn_server *server, csn_buf *out)
     for (size_t i = 0; i <= CSN_CELL_DESTROYING; i++)
         csn_buf_printf(out, "caisson_sandboxes{state=\"%s\"} %llu\n",
                        csn_cell_state_name((csn_cell_state) i), (unsigned long long) states[i]);
+    csn_size promised = csn_quota_promised(server->boxes), max = csn_machine_promisable(server);
+    gauge(out, "cpu_promised_milli", "Thousandths of processors of started sandboxes.",
+          (uint64_t) promised.cpu_milli);
+    gauge(out, "memory_promised_bytes", "Memory of started sandboxes.",
+          (uint64_t) promised.memory_bytes);
+    gauge(out, "memory_promisable_bytes", "How much may be; 0: any number.",
+          (uint64_t) max.memory_bytes);
+    gauge(out, "disk_promised_bytes", "Disk of all sandboxes.", (uint64_t) promised.disk_bytes);
+    gauge(out, "disk_promisable_bytes", "How much may be; 0: any number.",
+          (uint64_t) max.disk_bytes);
     gauge(out, "sandboxes_warm", "Ready sandboxes that wait for somebody.", server->boxes->n_warm);
-    gauge(out, "sandboxes_warm_wanted", "How many of these there shall be.", server->boxes->n_warm_wanted);
+    gauge(out, "sandboxes_warm_wanted", "How many of these there shall be.",
+          server->boxes->n_warm_wanted);
 }
 
 static void write_disk(const csn_server *server, csn_buf *out)

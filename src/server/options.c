@@ -7,20 +7,18 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define GIB (INT64_C(1) << 30)
-
-/* Quotas of one organisation: generous for one machine, small enough that one of them can't take it all. */
+/* What is -1 follows the machine. */
 static const csn_config defaults = {
     .default_snapshot = "host",
     .region = "local",
     .max_sandboxes = 1000,
-    .max_cpu_milli = 1000 * 1000,
-    .max_memory_bytes = 4096 * GIB,
-    .max_disk_bytes = 16384 * GIB,
+    .overcommit = -1,
+    .max_memory_bytes = -1,
+    .max_disk_bytes = -1,
     .max_snapshots = 1000,
-    .max_snapshot_bytes = 1024 * GIB,
+    .max_snapshot_bytes = -1,
     .max_volumes = 1000,
-    .max_volume_bytes = 1024 * GIB,
+    .max_volume_bytes = -1,
     .disk_reserve_bytes = -1,
     .max_connections = 16384,
     .preview_life_ms = INT64_C(24) * 3600 * 1000,
@@ -80,6 +78,7 @@ static int take_number(csn_config *c, const char *arg)
         { "--max-volumes", &c->max_volumes, NULL, 1000000 },
         { "--max-volume-disk", &c->max_volume_bytes, NULL, INT64_MAX },
         { "--preview-token-life", &c->preview_life_ms, NULL, INT64_C(1) << 40 },
+        { "--overcommit", &c->overcommit, NULL, 1000000 },
         { "--disk-reserve", &c->disk_reserve_bytes, NULL, INT64_MAX },
         { "--max-connections", NULL, &c->max_connections, 1000000 },
         { "--max-connections-per-address", NULL, &c->max_connections_per_address, 1000000 },
@@ -109,6 +108,8 @@ static int take(csn_serve_options *o, const char *arg, csn_error *err)
         o->config.is_proxy_trusted = true;
     else if (csn_streq(arg, "--preview-token-is-key"))
         o->config.is_preview_token_key = true;
+    else if (csn_streq(arg, "--clamp"))
+        o->config.is_clamping = true;
     else if (csn_streq(arg, "--debug"))
         o->is_debug = true;
     else if (csn_streq(arg, "--optional-landlock"))
@@ -126,9 +127,9 @@ int csn_serve_options_read(int argc, char **argv, csn_serve_options *ret, csn_er
 {
     *ret = (csn_serve_options){ .config = defaults };
     for (int i = 1; i < argc; i++) {
-        if (csn_streq(argv[i], "--key")) {
-            ret->mode = CSN_MODE_KEY;
-            ret->key_argv = argv + i + 1;
+        if (csn_streq(argv[i], "--key") || csn_streq(argv[i], "--org")) {
+            ret->mode = csn_streq(argv[i], "--key") ? CSN_MODE_KEY : CSN_MODE_ORG;
+            ret->rest = argv + i + 1;
             break;
         }
         int r = take(ret, argv[i], err);

@@ -8,13 +8,14 @@
 typedef enum csn_serve_mode {
     CSN_MODE_SERVE,
     CSN_MODE_ROUTES, /* print the table of routes as JSON */
-    CSN_MODE_KEY     /* create, list or remove keys */
+    CSN_MODE_KEY,    /* create, list or remove keys */
+    CSN_MODE_ORG     /* list organisations, set what they may have */
 } csn_serve_mode;
 
 typedef struct csn_serve_options {
     csn_serve_mode mode;
     csn_config config;
-    char **key_argv; /* of CSN_MODE_KEY: what follows; NULL at the end */
+    char **rest; /* of CSN_MODE_KEY and _ORG: what follows; NULL at the end */
     bool is_debug;
     bool is_landlock_optional;
 } csn_serve_options;

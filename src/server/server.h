@@ -37,8 +37,13 @@ typedef struct csn_config {
     bool has_network;      /* sandboxes without networkBlockAll reach the outside */
     const char
         *walls_missing; /* of every sandbox, as --optional allows: "landlock, keeper"; NULL: none */
-    uint32_t n_warm;       /* sandboxes of the default shape kept ready */
-    int64_t max_sandboxes; /* quotas per organisation */
+    uint32_t n_warm;    /* sandboxes of the default shape kept ready */
+    int64_t machine_cpu_milli, machine_memory_bytes; /* what one sandbox gets at most (machine.c) */
+    int64_t
+        overcommit; /* so often the machine may be promised; 0: any number, -1: machine.c chooses */
+    bool is_clamping; /* who asks for more than the machine has gets less */
+    int64_t
+        max_sandboxes; /* quotas per organisation that has no own one; 0: any number, -1: machine.c chooses */
     int64_t max_cpu_milli, max_memory_bytes, max_disk_bytes;
     int64_t max_snapshots, max_snapshot_bytes, max_volumes, max_volume_bytes;
     int64_t max_requests_per_s; /* of an organisation; 0: any number */
@@ -48,7 +53,7 @@ typedef struct csn_config {
 
 struct csn_server {
     csn_config config;
-    csn_loop *loop; /* the engine's: one wait for both */
+    csn_loop *loop;     /* the engine's: one wait for both */
     csn_engine *engine; /* only borrowed sandboxes live in it */
     csn_listener *listener;
     csn_store *store;

@@ -24,9 +24,11 @@ typedef struct warming {
 
 static bool is_default_shape(const csn_boxes *b, const csn_sandbox_row *row)
 {
+    csn_size size = csn_machine_default(b->server);
+
     return csn_streq(row->image, CSN_HOST_IMAGE) && csn_streq(row->user, "daytona") &&
-           csn_streq(row->mounts, "[]") && row->cpu_milli == CSN_DEFAULT_CPU &&
-           row->memory_bytes == CSN_DEFAULT_MEMORY && row->disk_bytes == CSN_DEFAULT_DISK &&
+           csn_streq(row->mounts, "[]") && row->cpu_milli == size.cpu_milli &&
+           row->memory_bytes == size.memory_bytes && row->disk_bytes == size.disk_bytes &&
            !(b->server->config.has_network && row->is_blocked);
 }
 
@@ -52,7 +54,8 @@ static void cool(csn_timer *timer, void *user)
 
     (void) timer;
     b->n_warm_wanted = b->server->config.n_warm;
-    for (csn_list *node; b->n_warm > b->n_warm_wanted && (node = csn_list_pop(&b->warm)); b->n_warm--)
+    for (csn_list *node; b->n_warm > b->n_warm_wanted && (node = csn_list_pop(&b->warm));
+         b->n_warm--)
         throw_away(b, csn_list_entry(node, csn_warm, link));
 }
 
@@ -151,12 +154,13 @@ static void on_made(int result, const csn_error *err, void *user)
 
 static int make_one(csn_boxes *b)
 {
+    csn_size size = csn_machine_default(b->server);
     csn_box_spec spec = { .image = CSN_HOST_IMAGE,
                           .user = "daytona",
                           .has_network = b->server->config.has_network,
-                          .memory_bytes = CSN_DEFAULT_MEMORY,
-                          .cpu_milli = CSN_DEFAULT_CPU,
-                          .disk_bytes = CSN_DEFAULT_DISK };
+                          .memory_bytes = size.memory_bytes,
+                          .cpu_milli = size.cpu_milli,
+                          .disk_bytes = size.disk_bytes };
     warming *w = calloc(1, sizeof(*w));
     csn_warm *warm = calloc(1, sizeof(*warm));
 

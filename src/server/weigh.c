@@ -164,7 +164,8 @@ static void on_round(csn_timer *timer, void *user)
 
 void csn_weigh_note(const csn_cell *cell)
 {
-    if (cell->n_mounts == 0 || cell->boxes->server->config.max_volume_bytes <= 0)
+    if (cell->n_mounts == 0 ||
+        csn_quota_of(cell->boxes->server, cell->row.org_id, CSN_QUOTA_VOLUME_DISK) <= 0)
         return;
     add_mounts(cell);
     arm(cell->boxes, FIRST_MS);

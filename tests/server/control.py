@@ -375,7 +375,7 @@ def a_full_disk_is_no_matter_of_rights():
         server = Server(work, "--warm", "0")
         run("key", "create", "mine", "--state", str(server.state))
         plain = server.command()
-        mount = f"mount -t tmpfs -o size=1m,mode=700,uid={front.stat().st_uid} none {front} && exec \"$@\""
+        mount = f"mount -t tmpfs -o size=2m,mode=700,uid={front.stat().st_uid} none {front} && exec \"$@\""
         server.command = lambda: ["unshare", "-m", "sh", "-c", mount, "sh", *plain]
         client = server.start().client()
         box = client.ask("POST", "/api/sandbox", {"name": "before"}).json["id"]
@@ -392,6 +392,9 @@ def a_full_disk_is_no_matter_of_rights():
                  ("PUT", "/sandbox/before/labels", {"labels": {str(i): "x" * 200 for i in range(50)}})]
         for method, path, body in wants:
             answer = client.ask(method, "/api" + path, body)
+            if method == "PUT":
+                equal(answer.status, 200, "a change of what is there has the database's own room")
+                continue
             equal(answer.status, 507, f"{method} {path}: no room")
             has(str(answer), "disk is full", "and it is said")
         (inside / "filler").unlink()

@@ -205,6 +205,25 @@ static const char *why_not(const csn_cell *cell, int64_t cpu, int64_t memory, in
     return NULL;
 }
 
+/* False: it was refused. */
+static bool fit_machine(csn_req *req, int64_t *cpu, int64_t *memory, int64_t *disk)
+{
+    csn_auto(buf) csn_buf told = CSN_BUF_INIT;
+    csn_size size = { *cpu, *memory, *disk };
+    csn_error err = { 0 };
+
+    if (csn_machine_fit(csn_req_server(req), &size, &told, &err) < 0) {
+        csn_control_fail(req, &err);
+        return false;
+    }
+    if (told.len > 0)
+        csn_req_add_header(req, CSN_GRANTED_HEADER, told.data);
+    *cpu = size.cpu_milli;
+    *memory = size.memory_bytes;
+    *disk = size.disk_bytes;
+    return true;
+}
+
 static void resize(csn_req *req)
 {
     csn_cell *cell = csn_control_cell(req, 0);
@@ -215,6 +234,8 @@ static void resize(csn_req *req)
         return;
     int64_t cpu = cell->row.cpu_milli, memory = cell->row.memory_bytes, disk = cell->row.disk_bytes;
     int r = csn_shape_read_resources(body, &cpu, &memory, &disk, &err);
+    if (r == CSN_OK && !fit_machine(req, &cpu, &memory, &disk))
+        return;
     const char *why = r < 0 ? err.message : why_not(cell, cpu, memory, disk);
     if (why) {
         csn_req_error(req, 400, NULL, "%s", why);

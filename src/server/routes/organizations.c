@@ -26,6 +26,7 @@ static void write_rates(csn_jw *w)
 static void write_org(const csn_req *req, const csn_org_row *row, csn_jw *w)
 {
     const csn_config *c = &csn_req_server(req)->config;
+    csn_size most = csn_machine_largest(csn_req_server(req));
 
     csn_jw_begin_object(w);
     csn_jw_kstr(w, "id", row->id);
@@ -39,9 +40,9 @@ static void write_org(const csn_req *req, const csn_org_row *row, csn_jw *w)
     csn_jw_kstr(w, "suspensionReason", "");
     write_never(w, "suspendedUntil");
     csn_jw_kint(w, "suspensionCleanupGracePeriodHours", 0);
-    csn_shape_milli(w, "maxCpuPerSandbox", c->max_cpu_milli);
-    csn_shape_gib(w, "maxMemoryPerSandbox", c->max_memory_bytes);
-    csn_shape_gib(w, "maxDiskPerSandbox", c->max_disk_bytes);
+    csn_shape_milli(w, "maxCpuPerSandbox", most.cpu_milli);
+    csn_shape_gib(w, "maxMemoryPerSandbox", most.memory_bytes);
+    csn_shape_gib(w, "maxDiskPerSandbox", most.disk_bytes);
     csn_jw_kint(w, "secretQuota", 0);
     csn_jw_kint(w, "maxSecretsPerSandbox", 0);
     csn_jw_kint(w, "snapshotDeactivationTimeoutMinutes", 0);

@@ -156,6 +156,23 @@ static int fill_row(making *m, const csn_snap *snap, csn_sandbox_row *row, csn_e
     return is_whole ? CSN_OK : csn_fail(err, CSN_E_NO_MEMORY, "create a sandbox");
 }
 
+/* Who gets less is told in the answer: by its numbers, and by what was asked for beside them. */
+static int fit_machine(making *m, csn_snap *snap, csn_error *err)
+{
+    csn_auto(buf) csn_buf told = CSN_BUF_INIT;
+    csn_size size = { snap->cpu_milli, snap->memory_bytes, snap->disk_bytes };
+    int r = csn_machine_fit(m->server, &size, &told, err);
+
+    if (r < 0)
+        return r;
+    if (told.len > 0 && m->req)
+        csn_req_add_header(m->req, CSN_GRANTED_HEADER, told.data);
+    snap->cpu_milli = size.cpu_milli;
+    snap->memory_bytes = size.memory_bytes;
+    snap->disk_bytes = size.disk_bytes;
+    return CSN_OK;
+}
+
 /* ---- making it ---- */
 
 static void on_created(csn_cell *cell, int result, const csn_error *err, void *user)
@@ -239,6 +256,8 @@ static void make(making *m)
         csn_boxes_look_at_images(m->server->boxes, on_looked, m);
         return;
     }
+    if (r == CSN_OK)
+        r = fit_machine(m, &snap, &err);
     if (r == CSN_OK)
         r = resolve_volumes(m, &err);
     if (r == CSN_OK)
