@@ -129,6 +129,11 @@ CSN_API int csn_process_read_log(csn_process *process, int64_t offset, int wait_
 CSN_API csn_op *csn_process_wait_log_async(csn_process *process, int64_t offset, csn_done_fn done,
                                            void *user, csn_error *err);
 
+/* Done when the log has grown beyond offset, also after the command's end, or nobody can write to it any more: processes
+ * that opened the command's streams may outlive it. */
+CSN_API csn_op *csn_process_wait_closed_async(csn_process *process, int64_t offset,
+                                              csn_done_fn done, void *user, csn_error *err);
+
 typedef struct csn_process_info {
     uint32_t id;
     const char *command; /* argv joined or the shell text, cut to 4096 bytes */

@@ -154,8 +154,8 @@ typedef struct csn_backend_ops {
     int (*exec_channel)(csn_exec *exec, int which);
     int (*exec_read_log)(csn_exec *exec, int64_t offset, void *data, size_t size,
                          csn_log_piece *ret_piece, csn_error *err);
-    /* offset < 0: only the end. */
-    int (*exec_wait)(csn_exec *exec, int64_t offset, csn_op *op, csn_error *err);
+    /* offset < 0: only the end. until_closed: growth after the end as well, until nobody can write any more. */
+    int (*exec_wait)(csn_exec *exec, int64_t offset, bool until_closed, csn_op *op, csn_error *err);
 
     int (*file)(csn_box *box, const csn_file_call *call, csn_op *op,
                 csn_error *err); /* value.file */

@@ -482,7 +482,8 @@ static int begin_wait(wait_op *w, csn_error *err)
         return CSN_OK;
     w->step = csn_op_new_plain(w->base.engine, on_told, w, err);
     if (w->step)
-        w->step = csn_op_begun(w->step, p->sandbox->box->ops->exec_wait(p->exec, -1, w->step, err));
+        w->step = csn_op_begun(w->step,
+                               p->sandbox->box->ops->exec_wait(p->exec, -1, false, w->step, err));
     if (!w->step)
         csn_list_remove(&w->link);
     return w->step ? CSN_OK : CSN_E_SYSTEM;

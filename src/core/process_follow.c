@@ -26,8 +26,8 @@ static int await_growth(csn_follow *f)
 
     f->wait = csn_op_new_plain(p->sandbox->engine, on_grown, f, NULL);
     if (f->wait)
-        f->wait = csn_op_begun(f->wait,
-                               p->sandbox->box->ops->exec_wait(p->exec, f->offset, f->wait, NULL));
+        f->wait = csn_op_begun(
+            f->wait, p->sandbox->box->ops->exec_wait(p->exec, f->offset, false, f->wait, NULL));
     return f->wait ? 0 : CSN_E_SYSTEM;
 }
 

@@ -76,16 +76,28 @@ int csn_process_signal(csn_process *process, int signal, int whole_tree, csn_err
 
 /* --- logs --------------------------------------------------------------------------------------------------------- */
 
-csn_op *csn_process_wait_log_async(csn_process *process, int64_t offset, csn_done_fn done,
-                                   void *user, csn_error *err)
+static csn_op *wait_log(csn_process *process, int64_t offset, bool until_closed, csn_done_fn done,
+                        void *user, csn_error *err)
 {
     csn_op *op;
 
     if (csn_process_need(process, exec_wait, "wait for a command's log", err) < 0 ||
         !(op = csn_op_new_plain(process->sandbox->engine, done, user, err)))
         return NULL;
-    return csn_op_begun(
-        op, process->sandbox->box->ops->exec_wait(process->exec, offset < 0 ? 0 : offset, op, err));
+    return csn_op_begun(op, process->sandbox->box->ops->exec_wait(
+                                process->exec, offset < 0 ? 0 : offset, until_closed, op, err));
+}
+
+csn_op *csn_process_wait_log_async(csn_process *process, int64_t offset, csn_done_fn done,
+                                   void *user, csn_error *err)
+{
+    return wait_log(process, offset, false, done, user, err);
+}
+
+csn_op *csn_process_wait_closed_async(csn_process *process, int64_t offset, csn_done_fn done,
+                                      void *user, csn_error *err)
+{
+    return wait_log(process, offset, true, done, user, err);
 }
 
 /* Until the log has grown beyond `offset`, or the command has ended. */

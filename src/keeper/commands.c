@@ -341,6 +341,12 @@ void csn_command_signal(csn_client *client, uint32_t seq, const csn_signal *sig)
 
 /* --- ending ------------------------------------------------------------------------------------------------------ */
 
+bool csn_command_is_told(const csn_command *cmd, int64_t log_offset, bool is_for_close)
+{
+    return (cmd->state.ended && !(is_for_close && csn_log_is_open(cmd))) ||
+           (log_offset >= 0 && cmd->state.log_bytes > log_offset);
+}
+
 static void answer_waiters(csn_command *cmd)
 {
     csn_list_foreach (c, &cmd->k->clients) {
@@ -348,7 +354,7 @@ static void answer_waiters(csn_command *cmd)
         csn_list_foreach (node, &client->waiters) {
             csn_waiter *w = csn_list_entry(node, csn_waiter, link);
             if (w->process != cmd->state.process ||
-                (!cmd->state.ended && (w->log_offset < 0 || cmd->state.log_bytes <= w->log_offset)))
+                !csn_command_is_told(cmd, w->log_offset, w->is_for_close))
                 continue;
             csn_reply(client, &(csn_out){ .type = CSN_FRAME_STATE,
                                           .seq = w->seq,
@@ -366,15 +372,26 @@ void csn_command_log_grew(csn_command *cmd)
     answer_waiters(cmd);
 }
 
+bool csn_commands_forget_one(csn_keeper *k, const csn_command *except)
+{
+    csn_list_foreach (node, &k->ended) {
+        csn_command *cmd = csn_list_entry(node, csn_command, link);
+        if (cmd == except)
+            continue;
+        free_command(cmd);
+        k->n_ended--;
+        return true;
+    }
+    return false;
+}
+
 static void keep_ended(csn_command *cmd)
 {
     csn_keeper *k = cmd->k;
 
     csn_list_append(&k->ended, &cmd->link);
-    if (++k->n_ended > CSN_ENDED_MAX) {
-        free_command(csn_list_entry(k->ended.next, csn_command, link)); /* there is one: cmd at least */
-        k->n_ended--;
-    }
+    if (++k->n_ended > CSN_ENDED_MAX)
+        (void) csn_commands_forget_one(k, cmd); /* there is one */
 }
 
 static void add_up(csn_command *cmd)

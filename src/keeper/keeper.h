@@ -27,8 +27,8 @@ enum {
     CSN_INSIDE_UID = 1000,  /* the sandbox's user */
     CSN_INSIDE_IDS = 65536, /* ids that belong to a privileged sandbox */
     CSN_CLIENTS_MAX = 64,   /* connections at once */
-    CSN_WAITS_MAX = 64,     /* unanswered WAITs of one connection */
-    CSN_ENDED_MAX = 256,    /* ended background commands that can still be asked for */
+    CSN_WAITS_MAX = 1024,   /* unanswered WAITs of one connection */
+    CSN_ENDED_MAX = 1024,   /* ended background commands that can still be asked for */
     CSN_KILL_WAIT_MS =
         1500, /* a tree that is not gone by then takes the sandbox with it (R28: 2 s) */
     CSN_KILL_CROWDED_MS = 10000, /* likewise where others leave it no processor to go with */
@@ -81,6 +81,7 @@ struct csn_keeper {
     unsigned n_clients;
     csn_list commands, ended; /* running; ended background ones, oldest first */
     unsigned n_running, n_ended;
+    int64_t log_bytes; /* of all logs */
     uint32_t last_command;
 
     csn_timer ttl_timer, idle_timer, grace_timer, watch_timer, disk_timer;

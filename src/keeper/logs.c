@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The output of background commands: logs/<n>.log holds the bytes of both streams in arrival order, logs/<n>.idx one
  * record of 16 bytes per piece: { u64 end_offset; u32 stream; u32 0 }. Offsets only grow. Bounded (R29): a command's log
- * keeps the first output_bytes of each stream, counts the rest and drops it; a terminal's log keeps the last 4 MiB by
+ * keeps the first output_bytes of each stream, counts the rest and drops it, and all logs of a sandbox together take at
+ * most a gibibyte: beyond it those of the oldest ended commands go, then what comes is cut; a terminal's log keeps the last 4 MiB by
  * punching holes before them, and its index is a single record without end. A command with a channel has no log: we
  * only keep the read ends of its pipes and our end of the channel, so that clients can come and go. */
 
@@ -27,6 +28,7 @@ enum {
     PTY_PUNCH_BYTES = 1 << 20, /* at once */
     INDEX_MAX = 256 << 10,     /* records; beyond, pieces of one stream are joined */
     DRAIN_PIECES = 64,         /* at the end: a pipe holds at most 1 MiB */
+    ALL_LOGS_MAX = 1 << 30
 };
 
 typedef struct index_record {
@@ -101,8 +103,10 @@ static void punch(csn_log_files *log)
         return;
     /* A file system without holes keeps it all; then the log is cut like any other. */
     if (fallocate(log->log_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, log->punched,
-                  from - log->punched) == 0)
+                  from - log->punched) == 0) {
+        log->cmd->k->log_bytes -= from - log->punched;
         log->punched = from;
+    }
 }
 
 static int64_t room_for(const csn_log_files *log, size_t stream_at)
@@ -112,6 +116,16 @@ static int64_t room_for(const csn_log_files *log, size_t stream_at)
     if (s->flags & CSN_SPAWN_PTY)
         return log->end - log->punched < PTY_KEEP_BYTES + 2 * PTY_PUNCH_BYTES ? INT64_MAX : 0;
     return s->output_bytes < 0 ? INT64_MAX : s->output_bytes - log->n_kept[stream_at];
+}
+
+static bool make_room(csn_log_files *log, int64_t n)
+{
+    csn_keeper *k = log->cmd->k;
+
+    while (k->log_bytes + n > ALL_LOGS_MAX)
+        if (!csn_commands_forget_one(k, log->cmd))
+            return false;
+    return true;
 }
 
 /* `i`: 0 stdout or terminal, 1 stderr. */
@@ -126,12 +140,15 @@ static void take_piece(csn_log_files *log, size_t i, size_t n)
     if (keep < 0)
         keep = 0;
     /* A host that can't hold the log is treated like a limit: counted and cut, nobody is blocked. */
+    if (keep > 0 && !make_room(log, keep))
+        keep = 0;
     if (keep > 0 && write_at(log->log_fd, piece, (size_t) keep, log->end) < 0)
         keep = 0;
     if (keep > 0 && !(s->flags & CSN_SPAWN_PTY) &&
         index_piece(log, i == 0 ? 1u : 2u, log->end + keep) < 0)
         keep = 0;
     log->end += keep;
+    cmd->k->log_bytes += keep;
     log->n_kept[i] += keep;
     s->log_bytes = log->end;
     if (keep < (int64_t) n)
@@ -165,6 +182,11 @@ static bool pump(csn_log_files *log, size_t i)
     return true;
 }
 
+bool csn_log_is_open(const csn_command *cmd)
+{
+    return cmd->log && (cmd->log->src[0] || cmd->log->src[1]);
+}
+
 static void on_output(csn_source *src, uint32_t events, void *user)
 {
     csn_log_files *log = user;
@@ -173,7 +195,7 @@ static void on_output(csn_source *src, uint32_t events, void *user)
 
     (void) events;
     (void) pump(log, i); /* one piece at a time: other sources have their turn */
-    if (log->end != before)
+    if (log->end != before || !csn_log_is_open(log->cmd))
         csn_command_log_grew(log->cmd);
 }
 
@@ -345,6 +367,7 @@ void csn_log_free(csn_command *cmd)
         return;
     close_stream(log, 0);
     close_stream(log, 1);
+    cmd->k->log_bytes -= log->end - log->punched;
     csn_close(&log->in_fd);
     csn_close(&log->log_fd);
     csn_close(&log->index_fd);

@@ -79,7 +79,7 @@ static void on_wait(csn_client *client, csn_msg *msg)
         not_found(client, msg->head.seq, wait.process);
         return;
     }
-    if (cmd->state.ended || (wait.log_offset >= 0 && cmd->state.log_bytes > wait.log_offset)) {
+    if (csn_command_is_told(cmd, wait.log_offset, wait.flags & CSN_WAIT_CLOSED)) {
         reply_state(client, msg->head.seq, cmd, NULL, 0);
         return;
     }
@@ -92,7 +92,8 @@ static void on_wait(csn_client *client, csn_msg *msg)
     *waiter = (csn_waiter){ .client = client,
                             .process = wait.process,
                             .seq = msg->head.seq,
-                            .log_offset = wait.log_offset };
+                            .log_offset = wait.log_offset,
+                            .is_for_close = wait.flags & CSN_WAIT_CLOSED };
     csn_list_append(&client->waiters, &waiter->link);
     client->n_waiters++;
 }

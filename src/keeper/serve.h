@@ -17,6 +17,7 @@ typedef struct csn_waiter {
     csn_client *client;
     uint32_t process, seq;
     int64_t log_offset;
+    bool is_for_close;
 } csn_waiter;
 
 typedef struct csn_pending {
@@ -85,7 +86,11 @@ csn_command *csn_command_find(csn_keeper *k, uint32_t number, bool or_ended);
 /* SIGKILL to the whole tree; `reason` is what its receipt will say. The sandbox goes if the tree stays. */
 void csn_command_kill(csn_command *cmd, csn_ending reason);
 void csn_command_signal(csn_client *client, uint32_t seq, const csn_signal *sig);
-void csn_command_log_grew(csn_command *cmd);
+void csn_command_log_grew(csn_command *cmd); /* or closed */
+/* Is a WAIT over? */
+bool csn_command_is_told(const csn_command *cmd, int64_t log_offset, bool is_for_close);
+/* The oldest ended one but `except`, with its log. False: there is none. */
+bool csn_commands_forget_one(csn_keeper *k, const csn_command *except);
 void csn_commands_end_all(csn_keeper *k, csn_ending ending);
 void csn_commands_free_all(csn_keeper *k);
 void csn_commands_client_gone(csn_keeper *k, csn_client *client);
@@ -120,6 +125,7 @@ struct csn_log_files {
 int csn_log_open(csn_command *cmd, int ret_fds[4], csn_error *err);
 int csn_log_set_pty(csn_command *cmd, int master_fd); /* taken */
 void csn_log_drain(csn_command *cmd);                 /* what is there now */
+bool csn_log_is_open(const csn_command *cmd);         /* somebody may still write to it */
 void csn_log_free(csn_command *cmd);
 int csn_log_lend(csn_command *cmd, int ret_fds[3],
                  size_t *ret_n); /* new descriptors for a client */

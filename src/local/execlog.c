@@ -139,16 +139,19 @@ static void give_up_wait(csn_op *op)
     csn_op_end(op, CSN_E_CANCELLED, NULL);
 }
 
-int csn_local_exec_wait(csn_exec *base, int64_t offset, csn_op *op, csn_error *err)
+int csn_local_exec_wait(csn_exec *base, int64_t offset, bool until_closed, csn_op *op,
+                        csn_error *err)
 {
     csn_local_exec *x = csn_local_exec_of(base);
     csn_local_box *box = csn_local_box_of(base->box);
-    csn_wait wait = { .process = base->id, .log_offset = offset };
+    csn_wait wait = { .process = base->id,
+                      .flags = until_closed ? CSN_WAIT_CLOSED : 0,
+                      .log_offset = offset };
     csn_out out = { .type = CSN_FRAME_WAIT, .fixed = &wait, .fixed_len = sizeof(wait) };
     log_wait *w;
     int r;
 
-    if (base->is_ended)
+    if (base->is_ended && !until_closed)
         return csn_op_end_later(op, err);
     if (!(w = csn_calloc(1, sizeof(*w))))
         return csn_fail(err, CSN_E_NO_MEMORY, "wait for command %u", base->id);

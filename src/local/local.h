@@ -332,7 +332,8 @@ int csn_local_exec_resize(csn_exec *exec, uint16_t rows, uint16_t cols, csn_erro
 int csn_local_exec_channel(csn_exec *exec, int which);
 int csn_local_exec_read_log(csn_exec *exec, int64_t offset, void *data, size_t size,
                             csn_log_piece *ret_piece, csn_error *err);
-int csn_local_exec_wait(csn_exec *exec, int64_t offset, csn_op *op, csn_error *err);
+int csn_local_exec_wait(csn_exec *exec, int64_t offset, bool until_closed, csn_op *op,
+                        csn_error *err);
 /* From the connection: an EXITED frame; and the end of the connection. */
 void csn_local_exec_exited(csn_local_box *box, const csn_process_state *state);
 void csn_local_exec_lost(csn_local_box *box);

@@ -143,9 +143,13 @@ typedef struct csn_process_ref {
     uint32_t reserved;
 } csn_process_ref;
 
+enum {
+    CSN_WAIT_CLOSED = 1
+}; /* csn_wait.flags: after its end, too, until nobody can write to its log */
+
 typedef struct csn_wait {
     uint32_t process;
-    uint32_t reserved;
+    uint32_t flags;
     int64_t log_offset; /* < 0: only the end */
 } csn_wait;
 

@@ -221,6 +221,47 @@ TEST(growth_of_a_log_is_told_by_the_loop)
     csn_process_free(p);
 }
 
+TEST(a_log_goes_on_after_its_command_while_others_have_its_streams)
+{
+    csn_sandbox *box = an_ephemeral();
+    csn_process *p =
+        start(box, (csn_process_options){ .shell = "echo $$; kill -STOP $$", .is_background = 1 });
+    csn_log_chunk chunk;
+    char text[160];
+    int told = 0;
+
+    OK(csn_process_read_log(p, 0, 10000, &chunk, err));
+    (void) snprintf(text, sizeof(text),
+                    "exec 3>/proc/%.*s/fd/1; echo open; read x; echo late >&3; read x",
+                    (int) chunk.len - 1, chunk.data);
+    csn_process *q = start(
+        box,
+        (csn_process_options){ .shell = text, .is_background = 1, .stdin_kind = CSN_STDIN_PIPE });
+    const int64_t end = chunk.next_offset;
+    size_t n;
+
+    OK(csn_process_read_log(q, 0, 10000, &chunk, err));
+    OK(csn_process_signal(p, SIGKILL, 1, err));
+    OK(csn_process_wait(p, 10000, NULL, err));
+    (void) BEGUN(csn_process_wait_closed_async(p, end, set_flag, &told, err));
+    OK(csn_engine_dispatch(the_engine(), 50, err));
+    CHECK_INT(told, 0); /* it has ended, but its log has not */
+    OK(csn_process_write(q, "\n", 1, &n, err));
+    while (!told)
+        OK(csn_engine_dispatch(the_engine(), 10000, err));
+    OK(csn_process_read_log(p, end, 0, &chunk, err));
+    CHECK_MEM(chunk.data, chunk.len, "late\n", 5);
+    told = 0;
+    (void) BEGUN(csn_process_wait_closed_async(p, chunk.next_offset, set_flag, &told, err));
+    OK(csn_process_write(q, "\n", 1, &n, err));
+    while (!told)
+        OK(csn_engine_dispatch(the_engine(), 10000, err));
+    OK(csn_process_read_log(p, chunk.next_offset, 0, &chunk, err));
+    CHECK(chunk.len == 0 && chunk.is_end);
+    csn_process_free(p);
+    csn_process_free(q);
+}
+
 typedef struct heard {
     char text[256];
     size_t n;
