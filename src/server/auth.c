@@ -24,6 +24,7 @@
 #include "server/preview.h"
 #include "server/rate.h"
 #include "server/route.h"
+#include "server/session_keep.h"
 #include "server/tries.h"
 #include "server/uses.h"
 #include "server/who.h"
@@ -188,13 +189,38 @@ static void enter(visit *v, csn_sandbox *sandbox, const char *id)
 }
 
 static void on_opened(csn_sandbox *sandbox, const char *id, int result, const csn_error *err,
+                      void *user);
+
+static void on_sessions_found(void *user)
+{
+    visit *v = user;
+
+    if (v->req)
+        csn_boxes_open_by_id(csn_req_server(v->req)->boxes, v->id, on_opened, v);
+    else
+        free(v);
+}
+
+/* Sessions of an earlier server come first, for whoever asks the toolbox. */
+static bool must_wait(visit *v, const char *id)
+{
+    csn_toolbox *toolbox = csn_req_server(v->req)->toolbox;
+
+    if (csn_req_route(v->req)->plane != CSN_PLANE_TOOLBOX || strlen(id) >= sizeof(v->id))
+        return false;
+    memcpy(v->id, id, strlen(id) + 1);
+    return csn_keep_await(csn_toolbox_keep(toolbox), id, on_sessions_found, v);
+}
+
+static void on_opened(csn_sandbox *sandbox, const char *id, int result, const csn_error *err,
                       void *user)
 {
     visit *v = user;
     csn_req *req = v->req;
 
     if (req && result == CSN_OK) {
-        enter(v, sandbox, id);
+        if (!must_wait(v, id))
+            enter(v, sandbox, id);
         return;
     }
     free(v);

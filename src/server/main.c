@@ -36,6 +36,7 @@
 #include "server/orgcmd.h"
 #include "server/revoke.h"
 #include "server/routes_json.h"
+#include "server/session_keep.h"
 #include "server/toolbox.h"
 #include "server/warden.h"
 #include "store/store.h"
@@ -150,6 +151,7 @@ static void on_reconciled(int result, const csn_error *err, void *user)
         csn_machine_tell(&f->server);
         csn_fds_tell();
         csn_revoke_start(&f->server);
+        csn_keep_restore_all(csn_toolbox_keep(f->server.toolbox));
         csn_store_set_patience(f->server.store, STORE_WAIT_MS);
     }
     if (result < 0) {

@@ -145,6 +145,8 @@ csn_pty *csn_pty_free(csn_pty *p)
     if (!p)
         return NULL;
     csn_list_remove(&p->link);
+    if (p->note)
+        p->note(p, false, p->note_user);
     tell_end(p, 137, "SIGKILL");
     csn_timer_cancel(&p->input_timer);
     csn_op_drop(p->coming);
@@ -227,6 +229,8 @@ static void on_started(csn_process *process, int result, const csn_error *err, v
         (void) csn_process_resize(process, p->rows, p->cols,
                                   NULL); /* it may have changed on the way */
         pump_input(p);
+        if (p->note)
+            p->note(p, true, p->note_user);
         if (p->is_killed)
             csn_pty_kill(p);
         return;

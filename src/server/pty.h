@@ -41,6 +41,9 @@ struct csn_pty {
     csn_timer input_timer;
     void (*gone)(csn_pty *pty, void *user); /* it has ended, and is freed after */
     void *gone_user;
+    /* it runs, or is about to be freed; NULL: nobody notes it */
+    void (*note)(const csn_pty *pty, bool is_there, void *user);
+    void *note_user;
 };
 
 csn_pty *csn_pty_new(csn_loop *loop, csn_sandbox *box, const char *id, const char *cwd,

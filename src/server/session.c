@@ -14,9 +14,16 @@
 #include "base/str.h"
 #include "server/envs.h"
 
-enum { SCRIPT_MAX = 4 * CSN_SESSION_TEXT_MAX + 4096, CANNOT_RUN = 126, AGAIN_MS = 20 };
+enum {
+    AT_ONCE_MAX =
+        32 << 10, /* what an empty pipe takes in one go: all of it or nothing is written */
+    REPORTS_MAX = 16 << 20,
+    CANNOT_RUN = 126,
+    AGAIN_MS = 20
+};
 
 static void run_next(csn_session *s);
+static void end_everything(csn_session *s);
 
 /* ---- commands --------------------------------------------------------------------------------------------------- */
 
@@ -38,7 +45,7 @@ void csn_session_watch_remove(csn_session_watch *watch)
     csn_list_remove(&watch->link);
 }
 
-static void put_log(csn_session_command *c, csn_stream stream, const char *data, size_t len)
+void csn_session_log(csn_session_command *c, csn_stream stream, const char *data, size_t len)
 {
     int64_t before = c->log.size;
 
@@ -46,6 +53,13 @@ static void put_log(csn_session_command *c, csn_stream stream, const char *data,
     c->session->log_bytes += c->log.size - before;
 }
 
+static void tell_keep(const csn_session *s, csn_session_event event, const csn_session_command *c)
+{
+    if (s->keep)
+        s->keep(s, event, c, s->keep_user);
+}
+
+/* Of a session that is let go the courier lives on, as its shell does. */
 static void free_command(csn_session_command *c)
 {
     c->is_dropped = true;
@@ -57,35 +71,55 @@ static void free_command(csn_session_command *c)
     while (csn_list_pop(&c->watches))
         ;
     csn_list_remove(&c->link);
-    csn_op_drop(c->courier_coming);
-    c->courier_coming = NULL;
-    c->courier = csn_process_free(c->courier);
-    csn_tap_close(&c->out);
-    csn_tap_close(&c->err);
-    csn_feed_close(&c->in);
+    if (c->courier && c->session->is_deleted)
+        csn_held_signal(c->courier, SIGKILL);
+    csn_held_free(c->courier);
     csn_cmdlog_done(&c->log);
+    csn_session_free_echoes(c);
     free(c->text);
     free(c);
 }
 
-/* What it printed so far is in the pipes: into the log with it, then the news. */
+/* All that it printed so far is in the log: now the news. */
 static void finish_command(csn_session_command *c, int code)
 {
     csn_session *s = c->session;
 
     s->running = NULL;
     csn_timer_cancel(&s->again);
-    (void) csn_tap_drain(&c->out); /* closed or not makes no difference here */
-    (void) csn_tap_drain(&c->err);
-    csn_op_drop(c->courier_coming);
-    c->courier_coming = NULL;
-    c->courier = csn_process_free(c->courier);
-    csn_feed_close(&c->in);
-    if (c->out.fd < 0 && c->err.fd < 0)
+    csn_session_put_echoes(c, INT64_MAX);
+    if (c->courier)
+        csn_held_close_input(c->courier);
+    if (!c->courier || c->is_log_closed) {
         csn_cmdlog_close(&c->log);
+        c->courier = csn_held_free(c->courier);
+    }
     c->is_ended = true;
     c->exit_code = code;
+    tell_keep(s, CSN_SESSION_COMMAND_ENDED, c);
     notify(c);
+}
+
+static void go_on(csn_session *s)
+{
+    if (s->is_ended && s->deleted)
+        end_everything(s);
+    else
+        run_next(s);
+}
+
+/* The shell said how it ended. Once the courier is gone the keeper has read everything that was written, and on_courier_ended
+ * follows. */
+static void end_command(csn_session_command *c, int code)
+{
+    c->exit_code = code;
+    c->is_finishing = true;
+    if (c->courier && !c->is_courier_gone) {
+        csn_held_signal(c->courier, SIGKILL);
+        return;
+    }
+    finish_command(c, code);
+    go_on(c->session);
 }
 
 static void fail_command(csn_session_command *c, const char *why)
@@ -93,47 +127,35 @@ static void fail_command(csn_session_command *c, const char *why)
     csn_session *s = c->session;
 
     c->has_pid = true; /* whatever still comes is output */
-    put_log(c, CSN_STDERR, "caisson: ", 9);
-    put_log(c, CSN_STDERR, why, strlen(why));
-    put_log(c, CSN_STDERR, "\n", 1);
+    csn_session_log(c, CSN_STDERR, "caisson: ", 9);
+    csn_session_log(c, CSN_STDERR, why, strlen(why));
+    csn_session_log(c, CSN_STDERR, "\n", 1);
     finish_command(c, CANNOT_RUN);
-    run_next(s);
+    go_on(s);
 }
 
 /* ---- running one ------------------------------------------------------------------------------------------------ */
 
-static void put_quoted(csn_buf *out, const char *text)
-{
-    for (const char *p = text; *p;) {
-        size_t n = strcspn(p, "'");
-        (void) csn_buf_append(out, p, n); /* sticky */
-        p += n;
-        if (*p == '\'') {
-            (void) csn_buf_puts(out, "'\\''");
-            p++;
-        }
-    }
-}
-
 /* The courier is there: the shell may take the streams from it. */
 static void tell_shell(csn_session_command *c)
 {
-    csn_auto(buf) csn_buf script = CSN_BUF_INIT_MAX(SCRIPT_MAX);
-    int r;
+    csn_auto(buf) csn_buf script = CSN_BUF_INIT_MAX(CSN_SESSION_SCRIPT_MAX);
+    csn_session *s = c->session;
+    int r = csn_session_put_script(c, &script);
 
-    (void) csn_buf_puts(&script, "{ eval '"); /* sticky: seen below */
-    put_quoted(&script, c->text);
-    (void) csn_buf_puts(&script, "\n'; } <");
-    if (c->is_async)
-        (void) csn_buf_printf(&script, "/proc/%s/fd/0", c->pid);
-    else
-        (void) csn_buf_puts(&script, "/dev/null");
-    (void) csn_buf_printf(
-        &script, " >/proc/%s/fd/1 2>/proc/%s/fd/2\ncommand printf '%%s %%s\\n' %s \"$?\"\n", c->pid,
-        c->pid, c->nonce);
-    r = script.error;
+    if (c->told == CSN_TOLD_ALL)
+        return;
+    if (c->told == CSN_TOLD_IN_PART) {
+        csn_held_signal(s->shell, SIGKILL);
+        fail_command(c, "the server was started again while the shell was given this long command");
+        return;
+    }
+    if (script.len > AT_ONCE_MAX) {
+        c->told = CSN_TOLD_IN_PART;
+        tell_keep(s, CSN_SESSION_COMMAND_TOLD, c);
+    }
     if (r == 0)
-        r = csn_feed_write(&c->session->script, script.data, script.len);
+        r = csn_held_write(s->shell, script.data, script.len);
     if (r < 0 && r != -EPIPE) /* a shell that reads no more is about to end, and that is told */
         fail_command(c, "the command could not be passed to the shell");
 }
@@ -150,53 +172,62 @@ static const char *take_pid(csn_session_command *c, const char *data, size_t *le
         }
         if (data[i] < '0' || data[i] > '9' || at + 1 >= sizeof(c->pid)) {
             fail_command(c, "the command's streams are not to be had");
-            return NULL;
+            return NULL; /* it may be gone */
         }
         c->pid[at] = data[i];
     }
     return NULL;
 }
 
-static void on_stream_closed(csn_session_command *c)
-{
-    if (!c->has_pid && c == c->session->running) { /* somebody killed the courier */
-        fail_command(c, "the command's streams are gone");
-        return;
-    }
-    if (c->is_ended && c->out.fd < 0 && c->err.fd < 0)
-        csn_cmdlog_close(&c->log);
-}
-
-static void on_stdout(csn_tap *tap, const char *data, size_t len, void *user)
+static void on_output(csn_held *held, csn_stream stream, const char *data, size_t len, void *user)
 {
     csn_session_command *c = user;
 
-    (void) tap;
-    if (len == 0) {
-        on_stream_closed(c);
-        return;
-    }
-    if (!c->has_pid) {
+    if (!c->has_pid && stream == CSN_STDOUT) {
         data = take_pid(c, data, &len);
         if (!data)
             return;
-        tell_shell(c);
+        if (!c->is_ended && !c->is_finishing)
+            tell_shell(c);
+        if (len == 0)
+            return;
     }
-    put_log(c, CSN_STDOUT, data, len);
+    csn_session_put_echoes(c, csn_held_offset(held) - (int64_t) len);
+    csn_session_log(c, stream, data, len);
     notify(c);
 }
 
-static void on_stderr(csn_tap *tap, const char *data, size_t len, void *user)
+static void on_courier_closed(csn_held *held, void *user)
 {
     csn_session_command *c = user;
 
-    (void) tap;
-    if (len == 0) {
-        on_stream_closed(c);
+    if (!c->has_pid && c == c->session->running &&
+        !c->is_finishing) { /* somebody killed the courier */
+        fail_command(c, "the command's streams are gone");
         return;
     }
-    put_log(c, CSN_STDERR, data, len);
-    notify(c);
+    c->is_log_closed = true;
+    if (!c->is_ended)
+        return; /* on_courier_ended is about to come */
+    csn_cmdlog_close(&c->log);
+    c->courier = csn_held_free(held);
+}
+
+static void on_courier_ended(csn_held *held, const csn_receipt *receipt, void *user)
+{
+    csn_session_command *c = user;
+    const int64_t n_cut = receipt->is_output_cut ? receipt->stdout_bytes + receipt->stderr_bytes -
+                                                       csn_held_offset(held)
+                                                 : 0;
+
+    c->is_courier_gone = true;
+    if (n_cut > 0)
+        c->log.n_dropped += n_cut;
+    if (!c->is_finishing)
+        return; /* killed from inside: the shell has its streams, and goes on */
+    csn_session *s = c->session;
+    finish_command(c, c->exit_code);
+    go_on(s);
 }
 
 static void on_again(csn_timer *timer, void *user);
@@ -206,46 +237,47 @@ static void fail_courier(csn_session_command *c, int result, const char *why)
 {
     csn_session *s = c->session;
 
-    csn_tap_close(&c->out);
-    csn_tap_close(&c->err);
-    csn_feed_close(&c->in);
+    c->courier = csn_held_free(c->courier);
     if (result != CSN_E_BUSY ||
         csn_timer_set(s->loop, &s->again, csn_deadline_in_ms(AGAIN_MS), on_again, s) < 0)
         fail_command(c, why);
 }
 
-static void on_courier(csn_process *process, int result, const csn_error *err, void *user)
+static void on_courier(csn_held *held, int result, const csn_error *err, void *user)
 {
+    csn_error why = { 0 };
+
     csn_session_command *c = user;
 
-    c->courier_coming = NULL;
-    c->courier = process;
-    if (result < 0)
-        fail_courier(c, result, err->message);
+    if (result < 0) {
+        why = *err; /* it goes with what told us */
+        fail_courier(c, result, why.message);
+    } else if (c->is_finishing) { /* the shell ended meanwhile */
+        csn_held_signal(held, SIGKILL);
+    }
 }
 
+const csn_held_events csn_session_courier_events = {
+    .ready = on_courier,
+    .output = on_output,
+    .ended = on_courier_ended,
+    .closed = on_courier_closed,
+};
+
+/* Its last argument is a name for who looks for it later. */
 static int send_courier(csn_session_command *c, csn_error *err)
 {
-    static const char *const argv[] = { "/bin/sh", "-c", "echo $$; kill -STOP $$", NULL };
+    const char *const argv[] = { "/bin/sh", "-c", "echo $$; kill -STOP $$", c->id, NULL };
     csn_session *s = c->session;
-    int far[3] = { -1, -1, -1 }, r = 0;
+    csn_process_options o = { .size = sizeof(o),
+                              .argv = argv,
+                              .cwd = "/",
+                              .output_bytes = CSN_CMDLOG_MAX,
+                              .timeout_ms = CSN_UNLIMITED };
 
-    if (c->is_async)
-        r = csn_feed_open(&c->in, s->loop, CSN_SESSION_INPUT_MAX, &far[0]);
-    if (r == 0)
-        r = csn_tap_open(&c->out, s->loop, on_stdout, c, &far[1]);
-    if (r == 0)
-        r = csn_tap_open(&c->err, s->loop, on_stderr, c, &far[2]);
-    if (r < 0) {
-        csn_close_many(far, 3);
-        return csn_fail_sys(err, r, "make the command's streams");
-    }
-    csn_process_options o = {
-        .size = sizeof(o), .argv = argv, .cwd = "/", .own_fds = far, .timeout_ms = CSN_UNLIMITED
-    };
-    c->courier_coming = csn_process_start_async(s->box, &o, on_courier, c, err);
-    csn_close_many(far, 3);
-    return c->courier_coming ? CSN_OK : err->code;
+    c->courier = csn_held_start(s->loop, s->box, &o, c->is_async ? CSN_SESSION_INPUT_MAX : 0,
+                                &csn_session_courier_events, c, err);
+    return c->courier ? CSN_OK : err->code;
 }
 
 static void on_again(csn_timer *timer, void *user)
@@ -278,7 +310,7 @@ static void run_next(csn_session *s)
     csn_error err = { 0 };
     int r;
 
-    while (!s->running && s->shell && !s->is_ended && !s->deleted && (c = next_waiting(s))) {
+    while (!s->running && s->is_standing && !s->is_ended && !s->deleted && (c = next_waiting(s))) {
         c->is_started = true;
         s->n_waiting--;
         s->running = c;
@@ -289,25 +321,12 @@ static void run_next(csn_session *s)
 
 /* ---- the shell's report ----------------------------------------------------------------------------------------- */
 
-int csn_session_parse_report(const char *line, size_t len, char ret_nonce[33], int *ret_code)
-{
-    csn_str rest = csn_str_n(line, len), nonce;
-    uint64_t code;
-
-    if (!csn_str_split(&rest, ' ', &nonce) || nonce.len != 32 || !rest.data || rest.len > 3 ||
-        csn_parse_u64(rest, &code) < 0 || code > 255 || csn_str_copy(ret_nonce, 33, nonce) < 0 ||
-        !csn_is_hex(ret_nonce, 32))
-        return -EBADMSG;
-    *ret_code = (int) code;
-    return 0;
-}
-
 static void end_everything(csn_session *s)
 {
-    csn_error err;
-
-    if (s->shell && csn_process_signal_async(s->shell, SIGKILL, 1, NULL, NULL, &err))
+    if (s->is_standing && !s->is_ended) {
+        csn_held_signal(s->shell, SIGKILL);
         return; /* its end comes when the last of them is gone */
+    }
     csn_session_fn *deleted = s->deleted;
     s->deleted = NULL;
     if (deleted)
@@ -322,21 +341,24 @@ static void on_line(csn_session *s)
 
     if (csn_session_parse_report(s->line, s->line_len, nonce, &code) < 0)
         return; /* not from us: nobody's business */
-    if (s->running && strcmp(nonce, s->running->nonce) == 0) {
-        finish_command(s->running, code);
-        run_next(s);
-    } else if (s->deleted && strcmp(nonce, s->bye) == 0) {
+    if (s->running && strcmp(nonce, s->running->nonce) == 0 && !s->running->is_finishing)
+        end_command(s->running, code);
+    else if (s->deleted && strcmp(nonce, s->bye) == 0) {
         csn_timer_cancel(&s->grace);
         end_everything(s);
     }
 }
 
-static void on_report(csn_tap *tap, const char *data, size_t len, void *user)
+/* Its own stderr, traces and complaints, is not any command's output. */
+static void on_report(csn_held *held, csn_stream stream, const char *data, size_t len, void *user)
 {
     csn_session *s = user;
-    const bool *is_gone = tap->is_gone; /* a line may free the session, and the tap with it */
+    bool is_gone = false,
+         *outer = s->is_gone; /* a line may free the session, and its shell with it */
 
-    for (size_t i = 0; i < len; i++) {
+    (void) held;
+    s->is_gone = &is_gone;
+    for (size_t i = 0; i < len && stream == CSN_STDOUT; i++) {
         if (data[i] != '\n') {
             if (s->line_len < sizeof(s->line))
                 s->line[s->line_len++] = data[i];
@@ -344,24 +366,17 @@ static void on_report(csn_tap *tap, const char *data, size_t len, void *user)
         }
         if (s->line_len < sizeof(s->line))
             on_line(s);
-        if (*is_gone)
+        if (is_gone) {
+            if (outer)
+                *outer = true;
             return;
+        }
         s->line_len = 0;
     }
-}
-
-/* The shell's own stderr: its traces and complaints are not any command's output. */
-static void on_complaint(csn_tap *tap, const char *data, size_t len, void *user)
-{
-    (void) tap;
-    (void) data;
-    (void) len;
-    (void) user;
+    s->is_gone = outer;
 }
 
 /* ---- the shell -------------------------------------------------------------------------------------------------- */
-
-static int start_shell(csn_session *s, csn_error *err);
 
 static void end_waiting(csn_session *s)
 {
@@ -376,86 +391,85 @@ static void end_waiting(csn_session *s)
     s->n_waiting = 0;
 }
 
-static void on_shell_exit(csn_process *process, const csn_receipt *receipt, void *user)
+static void on_shell_exit(csn_held *held, const csn_receipt *receipt, void *user)
 {
     csn_session *s = user;
 
+    (void) held;
     s->is_ended = true;
     s->exit_code = csn_receipt_status(receipt);
-    s->shell = csn_process_free(process);
     csn_timer_cancel(&s->grace);
-    if (s->running)
-        finish_command(s->running, s->exit_code);
     end_waiting(s);
-    csn_feed_close(&s->script);
-    csn_tap_close(&s->report);
-    csn_tap_close(&s->complaints);
-    if (s->deleted)
+    csn_held_close_input(s->shell);
+    if (s->running && !s->running->is_finishing)
+        end_command(s->running, s->exit_code);
+    else if (!s->running && s->deleted)
         end_everything(s);
 }
 
-static void close_shell_streams(csn_session *s)
+void csn_session_lose(csn_session *s)
 {
-    csn_feed_close(&s->script);
-    csn_tap_close(&s->report);
-    csn_tap_close(&s->complaints);
+    s->is_ended = s->is_standing = true;
+    end_waiting(s);
+    if (s->running && !s->running->courier)
+        finish_command(s->running, -1);
+    else if (s->running && !s->running->is_finishing)
+        end_command(s->running, -1);
 }
 
-static void on_shell(csn_process *process, int result, const csn_error *err, void *user)
+static void on_shell_closed(csn_held *held, void *user)
+{
+    (void) held;
+    (void) user; /* its end is told apart */
+}
+
+static void on_shell(csn_held *held, int result, const csn_error *err, void *user)
 {
     /* Caught, not ignored: children get the default back, and the shell outlives them when the session is deleted. */
     static const char first[] = "trap : TERM\n";
     csn_session *s = user;
     csn_session_fn *started = s->started;
-    csn_error again = { 0 };
 
-    s->shell_coming = NULL;
-    s->shell = process;
-    if (result == CSN_E_NOT_FOUND && !s->is_sh) {
-        s->is_sh = true;
-        close_shell_streams(s);
-        result = start_shell(s, &again);
-        if (result >= 0)
-            return;
-        err = &again;
-    }
     s->started = NULL;
-    if (result >= 0)
-        (void) csn_feed_write(&s->script, first, sizeof(first) - 1); /* it fits */
-    started(s, result, err, s->started_user);
-    if (result < 0)
+    s->is_standing = result >= 0;
+    if (result >= 0 && started)
+        (void) csn_held_write(held, first, sizeof(first) - 1); /* it fits */
+    else if (started)
+        tell_keep(s, CSN_SESSION_GONE, NULL);
+    if (started)
+        started(s, result, err, s->started_user);
+    if (result < 0 && started)
         csn_session_free(s);
+    else if (result < 0)
+        csn_session_lose(s);
     else
         run_next(s);
 }
 
+const csn_held_events csn_session_shell_events = {
+    .ready = on_shell,
+    .output = on_report,
+    .ended = on_shell_exit,
+    .closed = on_shell_closed,
+};
+
+/* bash where there is one. The last argument is a name for who looks for it later. */
 static int start_shell(csn_session *s, csn_error *err)
 {
-    static const char *const bash[] = { "/bin/bash", "--noprofile", "--norc", NULL };
-    static const char *const sh[] = { "/bin/sh", NULL };
-    int far[3] = { -1, -1, -1 }, r;
-
-    r = csn_feed_open(&s->script, s->loop, SCRIPT_MAX, &far[0]);
-    if (r == 0)
-        r = csn_tap_open(&s->report, s->loop, on_report, s, &far[1]);
-    if (r == 0)
-        r = csn_tap_open(&s->complaints, s->loop, on_complaint, s, &far[2]);
-    if (r < 0) {
-        csn_close_many(far, 3);
-        close_shell_streams(s);
-        return csn_fail_sys(err, r, "make the session's streams");
-    }
+    const char *const argv[] = {
+        "/bin/sh", "-c", "[ -x /bin/bash ] && exec /bin/bash --noprofile --norc; exec /bin/sh",
+        s->mark, NULL
+    };
     csn_process_options o = { .size = sizeof(o),
-                              .argv = s->is_sh ? sh : bash,
+                              .argv = argv,
                               .env = (const char *const *) s->env,
                               .cwd = s->cwd,
-                              .own_fds = far,
-                              .timeout_ms = CSN_UNLIMITED,
-                              .on_exit = on_shell_exit,
-                              .user_data = s };
-    s->shell_coming = csn_process_start_async(s->box, &o, on_shell, s, err);
-    csn_close_many(far, 3);
-    return s->shell_coming ? CSN_OK : err->code;
+                              .output_bytes = REPORTS_MAX,
+                              .timeout_ms = CSN_UNLIMITED };
+
+    s->shell = csn_held_start(s->loop, s->box, &o, CSN_SESSION_SCRIPT_MAX,
+                              &csn_session_shell_events, s, err);
+    return s->shell ? CSN_OK : err->code;
 }
 
 /* ---- outside ---------------------------------------------------------------------------------------------------- */
@@ -476,14 +490,11 @@ csn_session *csn_session_new(csn_loop *loop, csn_sandbox *box, const char *id,
                         .id = csn_strdup(id),
                         .cwd = cwd ? csn_strdup(cwd) : NULL,
                         .env = csn_envs_copy(env),
-                        .script = CSN_FEED_INIT,
-                        .report = CSN_TAP_INIT,
-                        .complaints = CSN_TAP_INIT,
                         .started = started,
                         .started_user = user };
     csn_list_init(&s->link);
     csn_list_init(&s->commands);
-    if (!s->id || (cwd && !s->cwd) || !s->env) {
+    if (!s->id || (cwd && !s->cwd) || !s->env || csn_id_hex(s->mark, 16) < 0) {
         s->started = NULL;
         (void) csn_fail(err, CSN_E_NO_MEMORY, "make a session");
         return csn_session_free(s);
@@ -505,6 +516,7 @@ static void forget_oldest(csn_session *s)
         s->n_commands--;
         s->text_bytes -= strlen(c->text);
         s->log_bytes -= c->log.size;
+        tell_keep(s, CSN_SESSION_COMMAND_FORGOTTEN, c);
         free_command(c);
     }
 }
@@ -522,19 +534,16 @@ int csn_session_exec(csn_session *s, const char *text, bool is_async, bool no_ec
                         CSN_SESSION_TEXT_MAX);
     csn_session_command *c = csn_calloc(1, sizeof(*c));
     if (c)
-        *c = (csn_session_command){ .session = s,
-                                    .text = csn_strdup(text),
-                                    .is_async = is_async,
-                                    .no_echo = no_echo,
-                                    .out = CSN_TAP_INIT,
-                                    .err = CSN_TAP_INIT,
-                                    .in = CSN_FEED_INIT };
+        *c = (csn_session_command){
+            .session = s, .text = csn_strdup(text), .is_async = is_async, .no_echo = no_echo
+        };
     if (!c || !c->text || csn_id_uuid(c->id) < 0 || csn_id_hex(c->nonce, 16) < 0) {
         free(c ? c->text : NULL);
         free(c);
         return csn_fail(err, CSN_E_NO_MEMORY, "remember the command");
     }
     csn_list_init(&c->watches);
+    csn_list_init(&c->echoes);
     csn_cmdlog_init(&c->log, s->log_dir_fd);
     forget_oldest(s);
     csn_list_append(&s->commands, &c->link);
@@ -542,6 +551,7 @@ int csn_session_exec(csn_session *s, const char *text, bool is_async, bool no_ec
     s->n_waiting++;
     s->text_bytes += strlen(text);
     *ret = c; /* before it may end */
+    tell_keep(s, CSN_SESSION_COMMAND_NEW, c);
     run_next(s);
     return CSN_OK;
 }
@@ -563,18 +573,21 @@ int csn_session_input(csn_session_command *c, const char *data, size_t len, csn_
 
     if (c->is_ended)
         return csn_fail(err, CSN_E_STATE, "command '%s' has ended", c->id);
-    if (!c->is_async || !c->is_started)
+    if (!c->is_async || !c->is_started || !c->courier)
         return csn_fail(err, CSN_E_INVALID, "command '%s' does not read input", c->id);
     (void) csn_buf_append(&text, data, len); /* sticky */
     if (len == 0 || data[len - 1] != '\n')
         (void) csn_buf_putc(&text, '\n');
-    r = text.error ? text.error : csn_feed_write(&c->in, text.data, text.len);
+    r = text.error ? text.error : csn_held_write(c->courier, text.data, text.len);
     if (r == -EPIPE)
         return csn_fail(err, CSN_E_STATE, "command '%s' has closed its input", c->id);
     if (r < 0)
         return csn_fail(err, CSN_E_LIMIT, "command '%s' does not read the input it has", c->id);
     if (!c->no_echo) {
-        put_log(c, CSN_STDOUT, text.data, text.len);
+        csn_session_log(c, CSN_STDOUT, text.data, text.len);
+        if (c->session->keep_echo)
+            c->session->keep_echo(c, csn_held_offset(c->courier), text.data, text.len,
+                                  c->session->keep_user);
         notify(c);
     }
     return CSN_OK;
@@ -589,20 +602,21 @@ static void on_grace_over(csn_timer *timer, void *user)
 void csn_session_delete(csn_session *s, csn_session_fn *deleted, void *user)
 {
     char last[128];
-    csn_error err;
 
+    s->is_deleted = true;
     s->deleted = deleted;
     s->deleted_user = user;
     end_waiting(s);
-    if (!s->shell || csn_id_hex(s->bye, 16) < 0 ||
-        !csn_process_signal_async(s->shell, SIGTERM, 1, NULL, NULL, &err) ||
+    tell_keep(s, CSN_SESSION_GONE, NULL);
+    if (!s->is_standing || s->is_ended || csn_id_hex(s->bye, 16) < 0 ||
         csn_timer_set(s->loop, &s->grace, csn_deadline_in_ms(CSN_SESSION_GRACE_MS), on_grace_over,
                       s) < 0) {
         end_everything(s);
         return;
     }
+    csn_held_signal(s->shell, SIGTERM);
     (void) snprintf(last, sizeof(last), "wait\ncommand printf '%%s 0\\n' %s\n", s->bye); /* fits */
-    (void) csn_feed_write(&s->script, last, strlen(last)); /* lost: the grace ends it */
+    (void) csn_held_write(s->shell, last, strlen(last)); /* lost: the grace ends it */
 }
 
 csn_session *csn_session_free(csn_session *s)
@@ -621,10 +635,11 @@ csn_session *csn_session_free(csn_session *s)
     csn_list_remove(&s->link);
     csn_timer_cancel(&s->grace);
     csn_timer_cancel(&s->again);
-    csn_op_drop(s->shell_coming);
-    s->shell_coming = NULL;
-    s->shell = csn_process_free(s->shell);
-    close_shell_streams(s);
+    if (s->is_gone)
+        *s->is_gone = true;
+    if (s->shell && s->is_deleted)
+        csn_held_signal(s->shell, SIGKILL);
+    s->shell = csn_held_free(s->shell);
     s->is_ended = true;
     s->running = NULL;
     while ((node = csn_list_first(&s->commands)))

@@ -15,12 +15,14 @@
 #include "server/cell.h"
 #include "server/envs.h"
 #include "server/pty.h"
+#include "server/session_keep.h"
 #include "server/ws.h"
 
 struct csn_toolbox {
     csn_server *server;
     csn_list benches;
     int log_dir_fd;
+    csn_keep *keep;
 };
 
 /* ---- benches ---------------------------------------------------------------------------------------------------- */
@@ -60,10 +62,37 @@ csn_bench *csn_toolbox_bench(csn_toolbox *t, const char *id, const csn_sandbox *
 
 static void on_box_ended(const char *id, void *user)
 {
-    csn_bench *b = find_bench(user, id);
+    csn_toolbox *t = user;
+    csn_bench *b = find_bench(t, id);
 
+    csn_keep_box_ended(t->keep, id);
     if (b)
         free_bench(b);
+}
+
+static csn_bench *new_bench(csn_toolbox *t, const char *id, csn_box_hold *hold)
+{
+    csn_bench *b = csn_calloc(1, sizeof(*b));
+
+    if (!b)
+        return NULL;
+    *b = (csn_bench){ .server = t->server, .hold = hold, .box = hold->sandbox };
+    memcpy(b->id, id, strnlen(id, sizeof(b->id) - 1));
+    csn_list_init(&b->sessions);
+    csn_list_init(&b->contexts);
+    csn_list_init(&b->ptys);
+    csn_list_prepend(&t->benches, &b->link);
+    return b;
+}
+
+csn_bench *csn_toolbox_make_bench(csn_toolbox *t, const char *id, csn_box_hold *hold)
+{
+    csn_box_hold *own = find_bench(t, id) ? NULL : csn_boxes_hold(t->server->boxes, id);
+    csn_bench *b = own && own == hold ? new_bench(t, id, own) : NULL;
+
+    if (!b)
+        (void) csn_boxes_release(own);
+    return b;
 }
 
 csn_bench *csn_req_bench(csn_req *req, bool may_make)
@@ -78,7 +107,7 @@ csn_bench *csn_req_bench(csn_req *req, bool may_make)
     bool is_stale = !hold || hold->sandbox != csn_req_box(req); /* stopped meanwhile */
     if (b && !is_stale) /* the line broke and was made anew: what hung on the old one has ended */
         free_bench(b);
-    b = may_make && !is_stale ? csn_calloc(1, sizeof(*b)) : NULL;
+    b = may_make && !is_stale ? new_bench(server->toolbox, id, hold) : NULL;
     if (!b) {
         csn_boxes_release(hold);
         if (may_make)
@@ -87,12 +116,6 @@ csn_bench *csn_req_bench(csn_req *req, bool may_make)
                                    : "out of memory");
         return NULL;
     }
-    *b = (csn_bench){ .hold = hold, .box = csn_req_box(req) };
-    memcpy(b->id, id, strnlen(id, sizeof(b->id) - 1));
-    csn_list_init(&b->sessions);
-    csn_list_init(&b->contexts);
-    csn_list_init(&b->ptys);
-    csn_list_prepend(&server->toolbox->benches, &b->link);
     return b;
 }
 
@@ -133,6 +156,12 @@ int csn_toolbox_new(csn_server *server, csn_toolbox **ret, csn_error *err)
         return csn_fail_sys(err, -e, "open '%s/session-logs'", server->config.data_dir);
     }
     sweep(t->log_dir_fd);
+    int r = csn_keep_open(t, server, &t->keep, err);
+    if (r < 0) {
+        csn_close(&t->log_dir_fd);
+        free(t);
+        return r;
+    }
     csn_boxes_on_ended(server->boxes, on_box_ended, t);
     *ret = t;
     return CSN_OK;
@@ -144,11 +173,17 @@ csn_toolbox *csn_toolbox_free(csn_toolbox *t)
 
     if (!t)
         return NULL;
+    t->keep = csn_keep_free(t->keep);
     while ((node = csn_list_first(&t->benches)))
         free_bench(csn_list_entry(node, csn_bench, link));
     csn_close(&t->log_dir_fd);
     free(t);
     return NULL;
+}
+
+csn_keep *csn_toolbox_keep(const csn_toolbox *t)
+{
+    return t->keep;
 }
 
 int csn_toolbox_log_dir(const csn_toolbox *t)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the toolbox remembers of live sandboxes: sessions, interpreter contexts, terminals. It all ends with the sandbox, and
- * with this server (docs/design/0007). */
+/* What the toolbox remembers of live sandboxes: sessions, interpreter contexts, terminals. It all ends with the sandbox;
+ * contexts and terminals with this server, too (docs/design/0007). */
 #ifndef CSN_SERVER_TOOLBOX_H
 #define CSN_SERVER_TOOLBOX_H
 
@@ -14,6 +14,7 @@ enum { CSN_TOOLBOX_SESSIONS_MAX = 64, CSN_TOOLBOX_CONTEXTS_MAX = 32, CSN_TOOLBOX
 
 typedef struct csn_bench { /* of one sandbox */
     csn_list link;
+    csn_server *server;
     char id[37];
     csn_box_hold *hold;
     csn_sandbox *box; /* borrowed, valid while held */
@@ -21,6 +22,7 @@ typedef struct csn_bench { /* of one sandbox */
     size_t n_contexts;
     int64_t cpu_us, cpu_at_ns;    /* the last look, for a share of time */
     csn_context *default_context; /* NULL until first used; not in the list */
+    bool is_default_kept;         /* written down: code ran in it */
 } csn_bench;
 
 int csn_toolbox_new(csn_server *server, csn_toolbox **ret, csn_error *err);
@@ -29,6 +31,11 @@ int csn_toolbox_log_dir(const csn_toolbox *toolbox); /* a descriptor, borrowed *
 
 /* The bench of the request's sandbox; NULL: nothing was ever put there (may_make: no memory, a 500 was answered). */
 csn_bench *csn_req_bench(csn_req *req, bool may_make);
+
+/* A new one, with a hold of its own on the same line. NULL: no memory, or there is one. */
+csn_bench *csn_toolbox_make_bench(csn_toolbox *toolbox, const char *id, csn_box_hold *hold);
+/* session_keep.h: what outlives this server. */
+struct csn_keep *csn_toolbox_keep(const csn_toolbox *toolbox);
 
 /* The bench of a sandbox whose handle was `box` when it was asked for; NULL: it has ended since. */
 csn_bench *csn_toolbox_bench(csn_toolbox *toolbox, const char *id, const csn_sandbox *box);

@@ -8,7 +8,7 @@
 
 #include "store/store.h"
 
-enum { CSN_DB_STATEMENTS_MAX = 64 };
+enum { CSN_DB_STATEMENTS_MAX = 128 };
 
 struct csn_store {
     sqlite3 *db;

@@ -18,12 +18,13 @@
 #include "store/schema_004.h"
 #include "store/schema_005.h"
 #include "store/schema_006.h"
+#include "store/schema_007.h"
 
 static const struct {
     const unsigned char *sql; /* ends with a NUL, see tools/embed.c */
 } migrations[] = {
     { csn_schema_001 }, { csn_schema_002 }, { csn_schema_003 },
-    { csn_schema_004 }, { csn_schema_005 }, { csn_schema_006 },
+    { csn_schema_004 }, { csn_schema_005 }, { csn_schema_006 }, { csn_schema_007 },
 };
 
 static int run_text(csn_store *store, const char *sql, csn_error *err)

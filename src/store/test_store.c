@@ -17,6 +17,7 @@
 #include "store/orgs.h"
 #include "store/passes.h"
 #include "store/sandboxes.h"
+#include "store/sessions.h"
 #include "store/snapshots.h"
 #include "store/volumes.h"
 
@@ -86,7 +87,7 @@ TEST(a_new_database_is_private_and_at_the_newest_version)
     csn_auto(store) csn_store *store = open_store();
     struct stat st;
 
-    CHECK_INT(csn_store_version(store), 5);
+    CHECK_INT(csn_store_version(store), 7);
     CHECK_INT(stat(path_of("db"), &st), 0);
     CHECK_INT(st.st_mode & 0777, 0600);
 }
@@ -220,6 +221,65 @@ TEST(passes_end_with_their_time_their_sandbox_and_unsigned_ones_with_a_stop)
     CHECK_STR(passes_of(store, &out), "p 3000 0 100;");
     CHECK_INT(csn_store_sandbox_remove(store, "box-1", NULL), CSN_OK);
     CHECK_STR(passes_of(store, &out), "");
+    csn_sandbox_row_done(&row);
+}
+
+static void find_session(const char *id, const char *mark, void *user)
+{
+    csn_buf_printf(user, "%s=%s;", id, mark);
+}
+
+static void find_command(const csn_session_command_row *row, void *user)
+{
+    csn_buf_printf(user, "%s %s %s %d%d %d ", row->id, row->text, row->nonce, row->is_async,
+                   row->no_echo, row->told);
+    csn_buf_printf(user, row->has_ended ? "ended %d;" : "runs;", row->exit_code);
+}
+
+static void find_echo(int64_t at, const char *data, void *user)
+{
+    csn_buf_printf(user, "%lld:%s;", (long long) at, data);
+}
+
+static void find_other(const char *box_id, const char *kind, const char *id, uint32_t number,
+                       void *user)
+{
+    csn_buf_printf(user, "%s %s %s %u;", box_id, kind, id, number);
+}
+
+TEST(sessions_come_back_in_order_and_end_with_the_run_of_their_sandbox)
+{
+    csn_auto(store) csn_store *store = store_with_orgs();
+    csn_auto(buf) csn_buf out = CSN_BUF_INIT;
+    csn_sandbox_row row = a_row("box-1", "mine");
+    csn_session_command_row one = { .id = "c2", .text = "ls", .nonce = "n1", .is_async = true };
+    csn_session_command_row two = { .id = "c1", .text = "pwd", .nonce = "n2", .no_echo = true };
+
+    CHECK_INT(csn_store_sandbox_insert(store, &row, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_insert(store, "box-1", "s", "mark", NULL), CSN_OK);
+    CHECK(csn_store_session_command_insert(store, "box-1", "other", &one, NULL) < 0);
+    CHECK_INT(csn_store_session_command_insert(store, "box-1", "s", &one, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_command_insert(store, "box-1", "s", &two, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_command_ended(store, "c2", -1, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_command_told(store, "c1", 2, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_echo_insert(store, "c2", 7, "in\n", NULL), CSN_OK);
+    CHECK_INT(csn_store_session_other_insert(store, "box-1", "pty", "t", 5, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_other_insert(store, "box-1", "pty", "t", 6, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_each(store, "box-1", find_session, &out, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_command_each(store, "box-1", "s", find_command, &out, NULL),
+              CSN_OK);
+    CHECK_INT(csn_store_session_echo_each(store, "c2", find_echo, &out, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_other_each(store, find_other, &out, NULL), CSN_OK);
+    CHECK_STR(out.data, "s=mark;c2 ls n1 10 0 ended -1;c1 pwd n2 01 2 runs;7:in\n;box-1 pty t 6;");
+    csn_buf_clear(&out);
+    (void) snprintf(row.state, sizeof(row.state), "stopped");
+    CHECK_INT(csn_store_sandbox_update(store, &row, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_each(store, "box-1", find_session, &out, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_command_each(store, "box-1", "s", find_command, &out, NULL),
+              CSN_OK);
+    CHECK_INT(csn_store_session_echo_each(store, "c2", find_echo, &out, NULL), CSN_OK);
+    CHECK_INT(csn_store_session_other_each(store, find_other, &out, NULL), CSN_OK);
+    CHECK_STR(out.data, "");
     csn_sandbox_row_done(&row);
 }
 

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "server/envs.h"
 #include "server/route.h"
+#include "server/session_keep.h"
 #include "server/toolbox.h"
 #include "server/ws.h"
 
@@ -26,6 +27,13 @@ static csn_context *find_in(csn_bench *bench, const char *id)
                 return c;
         }
     return NULL;
+}
+
+#define LOST_TEXT "context '%.36s' ended when the server was started again; create a new one"
+
+static bool is_lost(const csn_server *server, const char *box_id, const char *id)
+{
+    return csn_keep_is_lost(csn_toolbox_keep(server->toolbox), box_id, "context", id);
 }
 
 static void put_context(csn_jw *w, const csn_context *c)
@@ -84,6 +92,7 @@ static void post_context(csn_req *req)
         return;
     csn_list_append(&bench->contexts, &c->link);
     bench->n_contexts++;
+    csn_keep_other(csn_toolbox_keep(bench->server->toolbox), bench->id, "context", id, 0);
     put_context(&w, c);
     csn_req_json(req, 200, &body);
 }
@@ -117,12 +126,17 @@ static void delete_context(csn_req *req)
         csn_req_error(req, 400, "BAD_REQUEST", "the default context can't be deleted");
         return;
     }
+    if (!c && is_lost(csn_req_server(req), csn_req_box_id(req), id)) {
+        csn_req_error(req, 410, "SESSION_ENDED", LOST_TEXT, id);
+        return;
+    }
     if (!c) {
         csn_req_error(req, 404, "NOT_FOUND", "context not found: %.100s", id);
         return;
     }
     csn_context_free(c);
     bench->n_contexts--;
+    csn_keep_other_gone(csn_toolbox_keep(bench->server->toolbox), bench->id, "context", id);
     csn_jw_begin_object(&w);
     csn_jw_kstr(&w, "message", "context deleted");
     csn_jw_end_object(&w);
@@ -243,6 +257,8 @@ static void begin_run(line *l, const csn_json *json)
     csn_context *c = !bench                                 ? NULL
                      : !id[0] || strcmp(id, "default") == 0 ? bench->default_context
                                                             : find_in(bench, id);
+    csn_keep *keep = csn_toolbox_keep(l->server->toolbox);
+    const bool is_default = !id[0] || strcmp(id, "default") == 0;
     char reason[120];
     csn_error err = { 0 };
 
@@ -252,6 +268,15 @@ static void begin_run(line *l, const csn_json *json)
         close_line(l, CLOSE_POLICY, "timeout must not be negative");
     } else if (!csn_envs_is_good(envs)) {
         close_line(l, CLOSE_POLICY, "envs must be an object of names and texts");
+    } else if (is_default && is_lost(l->server, l->box_id, "default")) {
+        csn_keep_other(keep, l->box_id, "context", "default",
+                       0); /* told once: there is a new one */
+        close_line(
+            l, CLOSE_POLICY,
+            "the default context ended when the server was started again; there is a new one");
+    } else if (!c && is_lost(l->server, l->box_id, id)) {
+        (void) snprintf(reason, sizeof(reason), LOST_TEXT, id); /* cut is fine */
+        close_line(l, CLOSE_POLICY, reason);
     } else if (!c) {
         (void) snprintf(reason, sizeof(reason), "context not found: %.64s", id); /* cut is fine */
         close_line(l, CLOSE_POLICY, reason);
@@ -259,6 +284,9 @@ static void begin_run(line *l, const csn_json *json)
                                timeout < 1e12 ? (int64_t) (timeout * 1000) : 0, &run_events, l,
                                &l->run, &err) < 0) {
         close_line(l, CLOSE_POLICY, err.message);
+    } else if (is_default && !bench->is_default_kept) {
+        bench->is_default_kept = true;
+        csn_keep_other(keep, l->box_id, "context", "default", 0);
     }
 }
 

@@ -12,6 +12,7 @@
 #include "server/base64url.h"
 #include "server/envs.h"
 #include "server/route.h"
+#include "server/session_keep.h"
 #include "server/toolbox.h"
 #include "server/ws.h"
 
@@ -32,9 +33,26 @@ static csn_pty *need_pty(csn_req *req, int status)
 {
     csn_pty *p = find_in(csn_req_bench(req, false), csn_req_param(req, 0));
 
-    if (!p)
+    if (!p && csn_keep_is_lost(csn_toolbox_keep(csn_req_server(req)->toolbox), csn_req_box_id(req),
+                               "pty", csn_req_param(req, 0)))
+        csn_req_error(
+            req, 410, "SESSION_ENDED",
+            "PTY session '%.200s' ended when the server was started again; create a new one",
+            csn_req_param(req, 0));
+    else if (!p)
         csn_req_error(req, status, NULL, "PTY session not found: %.200s", csn_req_param(req, 0));
     return p;
+}
+
+static void on_note(const csn_pty *p, bool is_there, void *user)
+{
+    const csn_bench *bench = user;
+    csn_keep *keep = csn_toolbox_keep(bench->server->toolbox);
+
+    if (is_there)
+        csn_keep_other(keep, bench->id, "pty", p->id, p->process ? csn_process_id(p->process) : 0);
+    else
+        csn_keep_other_gone(keep, bench->id, "pty", p->id);
 }
 
 /* ---- making ----------------------------------------------------------------------------------------------------- */
@@ -87,10 +105,14 @@ static csn_pty *make_pty(csn_req *req, csn_bench *bench, const wish *wanted)
         p = csn_pty_new(csn_req_server(req)->loop, bench->box, wanted->id, cwd.data,
                         (const char *const *) env, cols, rows);
     csn_envs_free(env);
-    if (p)
-        csn_list_append(&bench->ptys, &p->link);
-    else
+    if (!p) {
         csn_req_error(req, 500, NULL, "out of memory");
+        return NULL;
+    }
+    csn_list_append(&bench->ptys, &p->link);
+    p->note = on_note;
+    p->note_user = bench;
+    on_note(p, true, bench);
     return p;
 }
 

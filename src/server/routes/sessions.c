@@ -8,6 +8,7 @@
 #include "server/envs.h"
 #include "server/logsend.h"
 #include "server/route.h"
+#include "server/session_keep.h"
 #include "server/toolbox.h"
 
 static csn_session *find_in(csn_bench *bench, const char *id)
@@ -121,6 +122,7 @@ static void make_session(csn_req *req, csn_bench *bench, const char *id)
         return;
     }
     csn_list_append(&bench->sessions, &s->link);
+    csn_session_keep(bench, s);
 }
 
 static void post_session(csn_req *req)
