@@ -130,10 +130,12 @@ int csn_daytona_exec_read_log(csn_exec *exec, int64_t offset, void *data, size_t
     return CSN_OK;
 }
 
-int csn_daytona_exec_wait(csn_exec *exec, int64_t offset, csn_op *op, csn_error *err)
+int csn_daytona_exec_wait(csn_exec *exec, int64_t offset, bool until_closed, csn_op *op,
+                          csn_error *err)
 {
     csn_kept_log *log;
 
+    (void) until_closed; /* nobody writes after the end: what a command left running ends with it */
     err = CSN_OP_ERR(err);
     log = log_of(exec, err);
     return log ? csn_kept_log_wait(log, offset, op, err) : CSN_E_STATE;

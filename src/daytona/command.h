@@ -39,7 +39,8 @@ int csn_daytona_exec_close_stdin(csn_exec *exec, csn_error *err);
 int csn_daytona_exec_resize(csn_exec *exec, uint16_t rows, uint16_t cols, csn_error *err);
 int csn_daytona_exec_read_log(csn_exec *exec, int64_t offset, void *data, size_t size,
                               csn_log_piece *ret_piece, csn_error *err);
-int csn_daytona_exec_wait(csn_exec *exec, int64_t offset, csn_op *op, csn_error *err);
+int csn_daytona_exec_wait(csn_exec *exec, int64_t offset, bool until_closed, csn_op *op,
+                          csn_error *err);
 int csn_daytona_attach(csn_box *box, uint32_t id, const csn_exec_events *events, void *user,
                        csn_exec **ret_exec, csn_error *err);
 int csn_daytona_list_execs(csn_box *box, csn_process_list_fn fn, void *user, csn_op *op,
