@@ -31,6 +31,5 @@ int csn_engine_open_like(csn_engine *engine, csn_engine **ret_engine, csn_error 
     if (!o.remote_url && !o.is_guest) /* the working directory may be another by now */
         o.state_dir = csn_engine_state_dir(engine);
     o.n_spare = 0;
-    o.is_for_one = 0;
     return csn_engine_open(&o, ret_engine, err);
 }
