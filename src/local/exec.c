@@ -301,6 +301,11 @@ void csn_exec_report_start(csn_local_exec *x, int r, const csn_error *err)
     csn_exec_unref(x);
 }
 
+static int fail_unsent(const csn_box *box, int r, csn_error *err)
+{
+    return csn_fail_sys(err, r, "run a command in sandbox '%s'", box->wish.id);
+}
+
 static bool on_started(csn_request *req, csn_msg *msg)
 {
     csn_local_exec *x = csn_container_of(req, csn_local_exec, req);
@@ -324,6 +329,35 @@ static bool on_started(csn_request *req, csn_msg *msg)
     if (r < 0 || !x->is_held)
         csn_exec_report_start(x, r, &err);
     return true;
+}
+
+/* A command that could not even be sent to a sandbox that is being built: if it can't be built, that is why. */
+static bool on_built(csn_request *req, csn_msg *msg)
+{
+    csn_local_exec *x = csn_container_of(req, csn_local_exec, req);
+    csn_error err = { 0 };
+
+    if (!msg && csn_local_box_of(x->base.box)->failure.code)
+        err = csn_local_box_of(x->base.box)->failure;
+    else
+        (void) fail_unsent(x->base.box, x->unsent, &err);
+    csn_exec_report_start(x, err.code, &err);
+    return true;
+}
+
+/* Keepers answer in order: this one when the sandbox stands. 0: on_built() follows. */
+static int await_build(csn_local_exec *x, int error)
+{
+    csn_conn *conn = &csn_local_box_of(x->base.box)->conn;
+    int r;
+
+    x->unsent = error;
+    r = csn_conn_ask(conn, &(csn_out){ .type = CSN_FRAME_STAT }, &x->req, on_built);
+    if (r == -ENOTCONN) { /* it has ended: that it is told, and why, ends the start */
+        csn_conn_await_end(conn, &x->req, on_built);
+        r = 0;
+    }
+    return r < 0 ? error : 0;
 }
 
 /* Our ends into the loop, the far ends into `far`: stdin, stdout, stderr. */
@@ -410,18 +444,15 @@ int csn_local_exec_start(csn_box *base, const csn_exec_spec *spec, const csn_exe
     if (r == 0)
         r = send_spawn(x, spec, spec->own_fds ? spec->own_fds : far);
     csn_close_many(far, 3);
-    if (r == -ENOTCONN && box->is_early) {
-        /* It can't be built: that it is told, and why, ends the start. */
-        csn_conn_await_end(&box->conn, &x->req, on_started);
-        r = 0;
-    }
+    if (r < 0 && box->is_early)
+        r = await_build(x, r);
     x->is_starting = r >= 0;
     if (r < 0) {
         csn_exec_unref(x);
         if (r == -ENOTCONN) /* it ended, and we had not heard of it */
             csn_conn_poll(&box->conn);
         int why = r == -ENOTCONN ? csn_local_box_need(box, "run a command", err) : CSN_OK;
-        return why < 0 ? why : csn_fail_sys(err, r, "run a command in sandbox '%s'", base->wish.id);
+        return why < 0 ? why : fail_unsent(base, r, err);
     }
     *ret_exec = &x->base;
     return CSN_OK;

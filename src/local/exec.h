@@ -45,6 +45,7 @@ struct csn_local_exec {
     bool is_exited; /* EXITED came; its output may still be in the pipes */
     bool is_busy;   /* in a callback */
     int64_t linger_ms; /* after its end, for those who hold its streams; 0: none, or over */
+    int unsent;        /* -errno: why it could not be sent to a sandbox that was being built */
     csn_timer linger;
     csn_out_stream out[2];
     csn_in_stream in;
