@@ -161,14 +161,17 @@ static int check(const once_op *o, const csn_once_file *file, csn_error *err)
 static int begin(once_op *o, const csn_sandbox_options *box, csn_error *err)
 {
     csn_auto(wish) csn_wish wish = { .id_index = -1 };
-    int r = csn_wish_read(box, &wish, err);
+    csn_sandbox_options ephemeral;
+    int r = csn_options_read(&ephemeral, sizeof(ephemeral), box, "csn_sandbox_options", err);
 
-    if (r >= 0 && wish.is_detached)
+    if (r >= 0 && ephemeral.is_detached)
         r = csn_fail(err, CSN_E_INVALID,
                      "run a command once: its sandbox can't be detached, it ends with it");
-    if (r < 0)
+    ephemeral.size = sizeof(ephemeral);
+    ephemeral.is_ephemeral = 1; /* its defaults, too */
+    if (r < 0 || (r = csn_wish_read(&ephemeral, &wish, err)) < 0)
         return r;
-    wish.is_ephemeral = wish.is_once = true;
+    wish.is_once = true;
     wish.is_eager = !o->file.path;
     o->step = csn_sandbox_begin(o->base.engine, &wish, on_box, o, err);
     return o->step ? CSN_OK : CSN_E_SYSTEM;
