@@ -282,6 +282,7 @@ static int take_ready(csn_keeper *k, csn_error *err)
     r = csn_confine(k, err);
     if (r == CSN_OK)
         count_walls(k);
+    csn_close(&k->init_image_fd); /* it runs; descriptors may be few */
     return r;
 }
 
