@@ -12,6 +12,7 @@ caisson volume create vol >/dev/null
 caisson run -q -v vol:/vol -- sh -c 'echo text >/vol/file'
 caisson interp -q --session kept -c 'x = 1' >/dev/null 2>&1
 printf 'import sys\nopen(sys.argv[2], "w").write("artifact")\n' >good.py
+caisson org set alice --max-sandboxes 5 >/dev/null
 printf '```sh\necho block\n```\n' >blocks.md
 mkdir repo && (cd repo && git init -q && echo hi >README.md && git add README.md &&
     git -c user.name=x -c user.email=x@y commit -qm x) >/dev/null 2>&1
@@ -75,6 +76,7 @@ volume inspect vol
 volume tree vol
 volume cat vol file
 key ls
+org ls
 gc
 gc --json
 doctor
