@@ -294,18 +294,34 @@ void csn_hostbase_name(char ret_layer[65])
                     csn_hostetc_stamp() ^ way_stamp()); /* fits */
 }
 
+static int find(int state_fd, const char *layer, char ret_layer[65])
+{
+    char path[96];
+
+    (void) snprintf(path, sizeof(path), "layers/%s/root", layer); /* fits */
+    if (faccessat(state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 1;
+    memcpy(ret_layer, layer, 65);
+    return CSN_OK;
+}
+
+int csn_hostbase_find(int state_fd, char ret_layer[65])
+{
+    char layer[65];
+
+    csn_hostbase_name(layer);
+    return find(state_fd, layer, ret_layer);
+}
+
 int csn_hostbase_prepare(int state_fd, char ret_layer[65], csn_error *err)
 {
     csn_auto(fd) int layers_fd = -1, hold_fd = -1, lock_fd = -1;
-    char path[96], layer[65];
+    char layer[65];
     int r;
 
     csn_hostbase_name(layer);
-    (void) snprintf(path, sizeof(path), "layers/%s/root", layer); /* fits */
-    if (faccessat(state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-        memcpy(ret_layer, layer, sizeof(layer));
+    if (find(state_fd, layer, ret_layer) == CSN_OK)
         return CSN_OK;
-    }
     r = csn_layers_hold(state_fd, &hold_fd, err);
     if (r < 0)
         return r;

@@ -8,7 +8,10 @@
 void csn_hostbase_name(char ret_layer[65]);
 
 /* Makes layers/host-<stamp> if the machine's sources changed since the last time (or it was never made) and names it in
- * ret_layer. When it is there already this costs eight stat calls. */
+ * ret_layer. When it is there already this costs eight stat calls. May run on any thread. */
 int csn_hostbase_prepare(int state_fd, char ret_layer[65], csn_error *err);
+
+/* The same, but 1 instead of making it. */
+int csn_hostbase_find(int state_fd, char ret_layer[65]);
 
 #endif

@@ -62,11 +62,12 @@ int csn_layers_hold_alone(int state_fd, int *ret_lock_fd, csn_error *err)
     return hold(state_fd, LOCK_EX | LOCK_NB, ret_lock_fd, err);
 }
 
-static int resolve_host(int state_fd, csn_image_ref *ref, csn_error *err)
+static int resolve_host(int state_fd, bool may_make, csn_image_ref *ref, csn_error *err)
 {
-    int r;
+    char *layer = ref->layers[ref->n_layers];
+    int r = may_make ? csn_hostbase_prepare(state_fd, layer, err)
+                     : csn_hostbase_find(state_fd, layer);
 
-    r = csn_hostbase_prepare(state_fd, ref->layers[ref->n_layers], err);
     if (r == CSN_OK)
         ref->n_layers++;
     return r;
@@ -84,7 +85,8 @@ static int check_layers(int state_fd, const char *name, const csn_image_ref *ref
     return CSN_OK;
 }
 
-int csn_image_resolve(int state_fd, const char *name, csn_image_ref *ret, csn_error *err)
+static int resolve(int state_fd, const char *name, bool may_make, csn_image_ref *ret,
+                   csn_error *err)
 {
     csn_auto(image_record) csn_image_record rec = CSN_IMAGE_RECORD_INIT;
     int r;
@@ -101,13 +103,23 @@ int csn_image_resolve(int state_fd, const char *name, csn_image_ref *ret, csn_er
             return r;
     }
     if (rec.ref.is_host_based) {
-        r = resolve_host(state_fd, &rec.ref, err);
-        if (r < 0)
+        r = resolve_host(state_fd, may_make, &rec.ref, err);
+        if (r != CSN_OK)
             return r;
     }
     *ret = rec.ref;
     memset(&rec, 0, sizeof(rec)); /* given away */
     return CSN_OK;
+}
+
+int csn_image_resolve(int state_fd, const char *name, csn_image_ref *ret, csn_error *err)
+{
+    return resolve(state_fd, name, true, ret, err);
+}
+
+int csn_image_find(int state_fd, const char *name, csn_image_ref *ret, csn_error *err)
+{
+    return resolve(state_fd, name, false, ret, err);
 }
 
 static int64_t count_layers(int state_fd, const csn_image_ref *ref)

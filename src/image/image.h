@@ -47,6 +47,9 @@ void csn_image_ref_auto(csn_image_ref *ref);
  * needed and put last. *ret is written on success only. CSN_E_NOT_FOUND, CSN_E_INVALID, CSN_E_SYSTEM. */
 int csn_image_resolve(int state_fd, const char *name, csn_image_ref *ret, csn_error *err);
 
+/* The same, but 1 where the base layer had to be prepared, which takes a while. */
+int csn_image_find(int state_fd, const char *name, csn_image_ref *ret, csn_error *err);
+
 /* Gives a name to layers that exist (a snapshot). A host base layer in ref->layers is left out of the record: it is
  * found afresh by each resolve. CSN_E_EXISTS when the name is taken. */
 int csn_image_put(int state_fd, const char *name, const csn_image_ref *ref, const char *source,

@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/time.h"
+#include "image/hostbase.h"
 #include "image/image.h"
 #include "local/helper.h"
 #include "local/local.h"
@@ -24,7 +25,7 @@ typedef struct launch {
     csn_timer timer;
     csn_box_done_fn *done_box; /* of a create */
     void *user;
-    csn_op *op; /* of a start */
+    csn_op *op;    /* of a start */
     csn_error err; /* of one that failed, until its keeper is gone */
 } launch;
 
@@ -177,6 +178,8 @@ static int hand_over(launch *l, csn_error *err)
 }
 
 /* Said here by name, before anything exists; one that goes meanwhile is the keeper's to report. */
+typedef int find_image_fn(int state_fd, const char *name, csn_image_ref *ret, csn_error *err);
+
 static int check_volumes(const csn_local *local, const csn_wish *wish, csn_error *err)
 {
     char path[96];
@@ -197,7 +200,8 @@ static int check_volumes(const csn_local *local, const csn_wish *wish, csn_error
     return CSN_OK;
 }
 
-static int take_image(csn_local *local, csn_wish *wish, csn_error *err)
+/* `find`: csn_image_resolve() or csn_image_find(), whose 1 is then the answer. */
+static int take_image(csn_local *local, csn_wish *wish, find_image_fn *find, csn_error *err)
 {
     csn_auto(image_ref) csn_image_ref ref = CSN_IMAGE_REF_INIT;
     int r;
@@ -205,8 +209,8 @@ static int take_image(csn_local *local, csn_wish *wish, csn_error *err)
     r = check_volumes(local, wish, err);
     if (r < 0 || wish->layers) /* a fork: its layers are known */
         return r;
-    r = csn_image_resolve(local->state_fd, wish->image, &ref, err);
-    if (r < 0)
+    r = find(local->state_fd, wish->image, &ref, err);
+    if (r != CSN_OK)
         return r;
     wish->layers = csn_calloc(ref.n_layers + 1, sizeof(*wish->layers));
     for (uint32_t i = 0; wish->layers && i < ref.n_layers; i++)
@@ -254,7 +258,7 @@ static int prepare(csn_local_box *box, csn_error *err)
     int r = csn_layers_hold(local->state_fd, &hold, err);
 
     if (r >= 0)
-        r = take_image(local, &box->base.wish, err);
+        r = take_image(local, &box->base.wish, csn_image_resolve, err);
     if (r >= 0)
         r = claim_all(box, err);
     return r;
@@ -366,17 +370,93 @@ int csn_local_launch(csn_local *local, csn_wish *wish, csn_op *op, csn_error *er
     return CSN_OK;
 }
 
-int csn_local_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err)
+/* A create that waits until the machine's base layer is made: that takes a while when the machine has changed. */
+typedef struct base_waiter {
+    csn_work work;
+    csn_local *local;
+    csn_op *op; /* NULL: given up */
+    csn_wish wish;
+    int state_fd; /* of its own */
+    int result;
+    csn_error err;
+} base_waiter;
+
+static int create(csn_local *local, csn_wish *wish, find_image_fn *find, csn_op *op,
+                  csn_error *err);
+
+static void free_base_waiter(base_waiter *w)
 {
-    csn_local *local = csn_container_of(backend, csn_local, base);
+    csn_wish_done(&w->wish);
+    csn_close(&w->state_fd);
+    free(w);
+}
+
+static void make_base(csn_work *work)
+{
+    base_waiter *w = csn_container_of(work, base_waiter, work);
+    char layer[65];
+
+    w->result = csn_hostbase_prepare(w->state_fd, layer, &w->err);
+}
+
+static void on_base(csn_work *work)
+{
+    base_waiter *w = csn_container_of(work, base_waiter, work);
+    csn_op *op = w->op;
+    int r = w->result;
+
+    if (op) {
+        op->give_up = NULL;
+        if (r >= 0)
+            r = create(w->local, &w->wish, csn_image_resolve, op, &w->err);
+        else
+            r = csn_fail_in(&w->err, csn_state_blame(w->local, r, &w->err), "create a sandbox");
+        if (r < 0)
+            csn_op_end(op, r, &w->err);
+    }
+    free_base_waiter(w);
+}
+
+static void give_up_base(csn_op *op)
+{
+    ((base_waiter *) op->request)->op =
+        NULL; /* the layer is made all the same: the next create wants it */
+    csn_op_end(op, CSN_E_CANCELLED, NULL);
+}
+
+static int await_base(csn_local *local, csn_wish *wish, csn_op *op, csn_error *err)
+{
+    base_waiter *w = csn_calloc(1, sizeof(*w));
+    int r;
+
+    if (!w)
+        return csn_fail(err, CSN_E_NO_MEMORY, "create a sandbox");
+    *w = (base_waiter){ .local = local, .op = op, .wish = *wish };
+    *wish = (csn_wish){ .id_index = -1 };
+    w->state_fd = csn_fd_dup(local->state_fd, 3);
+    r = w->state_fd < 0 ? w->state_fd
+                        : csn_work_start(local->workers, &w->work, make_base, on_base);
+    if (r < 0) {
+        free_base_waiter(w);
+        return csn_fail_sys(err, r, "create a sandbox");
+    }
+    op->give_up = give_up_base;
+    op->request = w;
+    return CSN_OK;
+}
+
+static int create(csn_local *local, csn_wish *wish, find_image_fn *find, csn_op *op, csn_error *err)
+{
     csn_auto(fd) int hold = -1;
     csn_local_box *ready;
     int r = csn_layers_hold(local->state_fd, &hold, err);
 
     if (r >= 0)
-        r = take_image(local, wish, err);
+        r = take_image(local, wish, find, err);
     if (r < 0)
         return csn_fail_in(err, csn_state_blame(local, r, err), "create a sandbox");
+    if (r > 0)
+        return await_base(local, wish, op, err);
     local->is_once = wish->is_once;
     csn_standby_note(local, wish);
     ready = csn_standby_take(local, wish);
@@ -386,6 +466,11 @@ int csn_local_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error
         return CSN_OK;
     return wish->is_eager ? launch_early(local, wish, op, err)
                           : csn_local_launch(local, wish, op, err);
+}
+
+int csn_local_create(csn_backend *backend, csn_wish *wish, csn_op *op, csn_error *err)
+{
+    return create(csn_container_of(backend, csn_local, base), wish, csn_image_find, op, err);
 }
 
 static int lock_stopped(csn_local_box *box, const csn_gated *verb, csn_error *err)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -181,5 +182,53 @@ TEST(a_sandbox_attached_elsewhere_is_deleted_in_turns_of_the_loop)
     CHECK_INT(h.result, CSN_OK);
     csn_sandbox_free(seen);
     csn_engine_free(turning);
+    CHECK_INT(count_entries("boxes"), 0);
+}
+
+/* The first create makes the machine's base layer, which takes a while. */
+static void forget_the_base(void)
+{
+    char command[4200];
+
+    (void) snprintf(command, sizeof(command), "cd '%s' && chmod -R u+w layers && rm -rf layers/host-*",
+                    the_state());
+    CHECK_INT(system(command), 0);
+    CHECK_INT(count_entries("layers"), 0);
+}
+
+TEST(creates_wait_for_the_base_layer_in_turns_of_the_loop)
+{
+    csn_sandbox_options o = { .size = sizeof(o), .is_ephemeral = 1 };
+    heard first = { 0 }, second = { 0 }, dropped = { 0 };
+    csn_op *op;
+
+    turning = the_engine();
+    (void) an_ephemeral();
+    forget_the_base();
+    BEGUN(csn_sandbox_create_async(turning, &o, on_box, &first, err));
+    op = BEGUN(csn_sandbox_create_async(turning, &o, on_box, &second, err));
+    csn_op_drop(BEGUN(csn_sandbox_create_async(turning, &o, on_box, &dropped, err)));
+    CHECK_INT(count_sandboxes(turning), 1); /* nothing is claimed before it stands */
+    csn_op_cancel(op);
+    CHECK(until(is_heard, &second));
+    CHECK_INT(second.result, CSN_E_CANCELLED);
+    CHECK(until(is_heard, &first));
+    CHECK_INT(first.result, CSN_OK);
+    OK(csn_sandbox_delete(first.box, err));
+    csn_sandbox_free(first.box);
+    CHECK_INT(dropped.n, 0);
+}
+
+TEST(an_engine_may_close_while_the_base_layer_is_made)
+{
+    csn_sandbox_options o = { .size = sizeof(o), .is_ephemeral = 1 };
+    heard h = { 0 };
+
+    (void) the_engine();
+    forget_the_base();
+    turning = another_engine();
+    BEGUN(csn_sandbox_create_async(turning, &o, on_box, &h, err));
+    csn_engine_free(turning);
+    CHECK_INT(h.result, CSN_E_CANCELLED);
     CHECK_INT(count_entries("boxes"), 0);
 }
