@@ -158,6 +158,13 @@ TEST(kill_9_of_the_program_removes_what_is_stopped)
     nothing_remains();
 }
 
+/* A killed keeper may still be on its way out when an engine looks: then the one after it sweeps. */
+static bool is_swept(void *user)
+{
+    csn_engine_free(another_engine());
+    return is_empty(user);
+}
+
 TEST(kill_9_of_program_and_keeper_leaves_nothing_either)
 {
     csn_sandbox_info info;
@@ -172,6 +179,5 @@ TEST(kill_9_of_program_and_keeper_leaves_nothing_either)
     kill_9(pid);
     csn_sandbox_free(box);
     csn_engine_free(other);
-    the_engine();
-    CHECK(until(is_empty, NULL));
+    CHECK(until(is_swept, NULL));
 }
