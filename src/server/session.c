@@ -264,10 +264,12 @@ const csn_held_events csn_session_courier_events = {
     .closed = on_courier_closed,
 };
 
-/* Its last argument is a name for who looks for it later. */
+/* It only holds the streams. Whoever is woken with all others, after a copy of the sandbox, stops again. Its last argument is a
+ * name for who looks for it later. */
 static int send_courier(csn_session_command *c, csn_error *err)
 {
-    const char *const argv[] = { "/bin/sh", "-c", "echo $$; kill -STOP $$", c->id, NULL };
+    static const char hold[] = "echo $$; while kill -STOP $$; do :; done";
+    const char *const argv[] = { "/bin/sh", "-c", hold, c->id, NULL };
     csn_session *s = c->session;
     csn_process_options o = { .size = sizeof(o),
                               .argv = argv,

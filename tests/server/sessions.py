@@ -174,6 +174,20 @@ def what_can_not_survive_says_so(s):
     equal(s.tool("GET", "/process/pty/term").status, 200, "and is the new one's")
 
 
+def a_copy_ends_no_command(s):
+    """Without a freezer everyone in the sandbox is stopped for the copy and woken after it, who had stopped before, too."""
+    s.session("copied")
+    waiting = s.begin("copied", "read a; echo got:$a")
+    until(lambda: s.tool("GET", f"/process/session/copied/command/{waiting}").status == 200)
+    for i in range(3):
+        equal(s.ask("POST", f"/api/sandbox/{s.box}/fork", {"name": f"copy-{i}"}).status, 200, "a copy is made meanwhile")
+        equal(s.ask("DELETE", f"/api/sandbox/copy-{i}").status, 200, "and deleted")
+    equal(s.command("copied", waiting).get("exitCode"), None, "a command goes on when its sandbox was copied")
+    equal(s.tool("POST", f"/process/session/copied/command/{waiting}/input", {"data": "one"}).status, 204, "it takes input")
+    ok(until(lambda: s.command("copied", waiting).get("exitCode") == 0), "and ends by itself")
+    equal(s.log("copied", waiting), "one\ngot:one\n", "its log is whole")
+
+
 def logs_outlive_the_keeper(s):
     """The keeper killed: its sandbox is stopped, and what it took is on disk, whole."""
     s.session("last")
@@ -204,7 +218,7 @@ def sessions():
             except Exception as error:  # noqa: BLE001 the others go on
                 ok(False, f"a_session_goes_on {who}", repr(error))
         for part in (a_long_command_is_passed_on_once, a_command_is_never_run_twice, what_can_not_survive_says_so,
-                     logs_outlive_the_keeper):
+                     a_copy_ends_no_command, logs_outlive_the_keeper):
             try:
                 part(s)
             except Exception as error:  # noqa: BLE001 the others go on
