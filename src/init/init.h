@@ -76,6 +76,10 @@ void csn_init_kill_request(const csn_init_kill *request);
 void csn_shepherd_is_gone(csn_slot *slot, const struct rusage *usage);
 int csn_kill_step(void); /* does what is due; ms until the next step, -1: nothing to do */
 
+/* freeze.c: everyone but us stops, until the thaw. */
+void csn_freeze(void);
+void csn_thaw(void);
+
 /* worker.c: executes one file request on the channel, never returns. */
 _Noreturn void csn_worker_run(const csn_init_spawn *request, csn_msg *msg);
 

@@ -196,7 +196,12 @@ void csn_init_kill_request(const csn_init_kill *request)
     if (request->signal < 1 || request->signal > 64)
         return;
     if (request->process == 0) {
-        signal_everyone(request->signal);
+        if (request->signal == SIGSTOP)
+            csn_freeze();
+        else if (request->signal == SIGCONT)
+            csn_thaw();
+        else
+            signal_everyone(request->signal);
         return;
     }
     if (!slot)

@@ -580,6 +580,32 @@ TEST(what_earlier_commands_left_survives_the_end_of_a_bomb)
     wait_for_processes(&b, 2);
 }
 
+/* Shells with job control go on without a child that stops, and who has stopped by himself counts on it. */
+TEST(a_freeze_is_noticed_by_nobody)
+{
+    box b = a_box();
+    int jobs, still;
+
+    if (access("/bin/bash", X_OK) < 0)
+        SKIP("no bash");
+    still = start_talking(&b, 6, "echo ready; kill -STOP $$; echo woken");
+    jobs = start_talking(&b, 5,
+                         "exec bash -c 'set -m; bash -c \"echo ready; for i in {1..100}; do "
+                         "bash -c :; done; exit 7\"; echo status $?'");
+    wait_for_text(jobs, "ready");
+    wait_for_text(still, "ready");
+    for (int i = 0; i < 50; i++) {
+        box_kill(&b, 0, SIGSTOP, false);
+        box_kill(&b, 0, SIGCONT, false);
+    }
+    wait_for_text(jobs, "status 7\n");
+    CHECK_INT(WEXITSTATUS(box_hear_exited(&b).wait_status), 0);
+    box_kill(&b, 6, SIGKILL, true);
+    CHECK_INT(WTERMSIG(box_hear_exited(&b).wait_status), SIGKILL);
+    close(still);
+    close(jobs);
+}
+
 TEST(everyone_can_be_killed_at_once)
 {
     box b = a_box();

@@ -70,7 +70,7 @@ static int owner_if_known(pid_t pid, pid_t *ret_parent)
 }
 
 /* "pid (comm) S ppid …": comm may hold anything, so the last ')' counts. */
-static int parent_from_proc(pid_t pid, pid_t *ret_parent)
+int csn_tree_stat(pid_t pid, pid_t *ret_parent, char *ret_state)
 {
     char path[32] = "/proc/", digits[12], text[512], *at;
     size_t n = 0, len = 6;
@@ -85,6 +85,7 @@ static int parent_from_proc(pid_t pid, pid_t *ret_parent)
     at = r > 0 ? strrchr(text, ')') : NULL;
     if (!at || strlen(at) < 5)
         return -ENOENT;
+    *ret_state = at[2];
     *ret_parent = (pid_t) strtol(at + 4, NULL, 10);
     return 0;
 }
@@ -103,12 +104,13 @@ static int owner_by_session(pid_t pid)
 /* Remembers the parent and leaves the owner open, or says whose it is without one. */
 static int ask_parent(pid_t pid, pid_t *ret_parent)
 {
+    char state;
     int r = csn_sys_ppid(pid, ret_parent);
 
     if (r == -ECHILD)
         return OWNER_PROCESS;
     if (r < 0)
-        r = parent_from_proc(pid, ret_parent);
+        r = csn_tree_stat(pid, ret_parent, &state);
     if (r < 0)
         return owner_by_session(pid);
     remember(pid, *ret_parent, OWNER_UNKNOWN);

@@ -18,6 +18,9 @@ enum { CSN_TREE_MAX = 8192 }; /* processes one look can hold; the rest is seen b
  * it or to a command that is just starting, and got nothing yet. */
 size_t csn_tree_signal(const csn_slot *slot, int sig, pid_t found[CSN_TREE_MAX], size_t *ret_n_spared);
 
+/* What /proc says of a process: its parent, and its state's letter. 0 or -ENOENT: it is not there, or hidden. */
+int csn_tree_stat(pid_t pid, pid_t *ret_parent, char *ret_state);
+
 /* Tasks created in this PID namespace after the one with this number. */
 int64_t csn_tasks_since(pid_t pid);
 

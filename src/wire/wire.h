@@ -219,7 +219,7 @@ typedef struct csn_init_spawn {
 } csn_init_spawn;
 
 typedef struct csn_init_kill {
-    uint32_t process; /* 0: everyone but init */
+    uint32_t process; /* 0: everyone but init; SIGSTOP and SIGCONT are then a freeze and its thaw */
     int32_t signal;
     uint32_t whole_tree; /* with SIGKILL: again and again until no descendant is left */
     uint32_t reserved;
