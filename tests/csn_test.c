@@ -204,7 +204,7 @@ static void remove_tree(int parent, const char *name, dev_t dev)
     (void) unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-static void remove_dir(const char *path)
+void csn_test_remove(const char *path)
 {
     struct stat st;
 
@@ -347,7 +347,7 @@ static bool run_one(const csn_test *t, int number)
 
     (void) snprintf(run.dir, sizeof(run.dir), "%s/%d", run.root, number);
     int status = run.no_fork ? run_in_process(t) : run_forked(t);
-    remove_dir(run.dir);
+    csn_test_remove(run.dir);
     for (char *c = run.why; *c; c++)
         if (*c == '\n' || *c == '#')
             *c = ' ';
@@ -418,6 +418,6 @@ int main(int argc, char **argv)
     for (csn_test *t = first_test; t; t = t->next)
         if (is_wanted(t, argc, argv) && !run_one(t, ++number))
             n_failed++;
-    remove_dir(run.root);
+    csn_test_remove(run.root);
     return n_failed > 0;
 }

@@ -39,7 +39,9 @@ void csn_check_mem(const char *file, int line, const char *expr, const void *got
 
 /* A fresh private directory, removed with all in it after the test. Returns a path that lives as long as the test. */
 const char *csn_test_dir(void);
-/* A path below it; a handful live at once. */
+/* Removes a directory with all in it, on this file system; what can't be removed is left. */
+void csn_test_remove(const char *path);
+/* A path below the test's directory; a handful live at once. */
 char *csn_test_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* How many times slower than an ordinary machine this one is, 1 to 10 (CSN_SLOW, which tests/run measures): by this a deadline grows,
