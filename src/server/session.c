@@ -23,6 +23,7 @@ enum {
 };
 
 static void run_next(csn_session *s);
+static void end_waiting(csn_session *s);
 static void end_everything(csn_session *s);
 
 /* ---- commands --------------------------------------------------------------------------------------------------- */
@@ -100,8 +101,11 @@ static void finish_command(csn_session_command *c, int code)
     notify(c);
 }
 
+/* No command runs. Those that wait end after the one that ran. */
 static void go_on(csn_session *s)
 {
+    if (s->is_ended)
+        end_waiting(s);
     if (s->is_ended && s->deleted)
         end_everything(s);
     else
@@ -401,21 +405,19 @@ static void on_shell_exit(csn_held *held, const csn_receipt *receipt, void *user
     s->is_ended = true;
     s->exit_code = csn_receipt_status(receipt);
     csn_timer_cancel(&s->grace);
-    end_waiting(s);
     csn_held_close_input(s->shell);
-    if (s->running && !s->running->is_finishing)
+    if (!s->running)
+        go_on(s);
+    else if (!s->running->is_finishing)
         end_command(s->running, s->exit_code);
-    else if (!s->running && s->deleted)
-        end_everything(s);
 }
 
 void csn_session_lose(csn_session *s)
 {
     s->is_ended = s->is_standing = true;
-    end_waiting(s);
-    if (s->running && !s->running->courier)
-        finish_command(s->running, -1);
-    else if (s->running && !s->running->is_finishing)
+    if (!s->running)
+        go_on(s);
+    else if (!s->running->is_finishing)
         end_command(s->running, -1);
 }
 

@@ -203,6 +203,7 @@ TEST(a_shell_that_exits_gives_its_status_and_ends_the_session)
     c = begin("echo bye; exit 3", false);
     waiting = begin("echo never", true);
     until_true(&waiting->is_ended);
+    CHECK(c->is_ended); /* they end in their order */
     CHECK_INT(c->exit_code, 3);
     CHECK_STR(stdout_of(c), "bye\n");
     CHECK_INT(waiting->exit_code, -1);
