@@ -195,8 +195,6 @@ static void note_gone(csn_disk_verb *v)
     DIR *dir;
     int fd;
 
-    if (csn_layers_hold_alone(v->state_fd, &v->lock_fd, NULL) < 0)
-        return; /* another time */
     fd = openat(v->state_fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {

@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/fault.h"
-#include "base/fd.h"
 #include "base/str.h"
 
 static void free_verb(csn_disk_verb *v)
@@ -13,7 +12,6 @@ static void free_verb(csn_disk_verb *v)
     if (v->free)
         v->free(v);
     csn_names_auto(&v->left);
-    csn_close(&v->lock_fd);
     free(v);
 }
 
@@ -87,7 +85,6 @@ void *csn_disk_verb_new(csn_images *images, size_t size, const char *name, csn_o
     v->images = images;
     v->state_fd = images->state_fd;
     v->op = op;
-    v->lock_fd = -1;
     (void) csn_str_copy(v->name, sizeof(v->name), csn_str_of(name ? name : "")); /* checked: fits */
     return v;
 }

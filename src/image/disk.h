@@ -2,8 +2,9 @@
 /* Verbs of images and volumes whose work on disk a thread does.
  *
  * A verb's own struct begins with a csn_disk_verb. `run` has the thread to itself and may wait; it touches the verb and the state
- * directory, and nothing of the engine. What only a helper can remove (files of subordinate ids) it leaves in `left`; the rest is
- * done in turns of the loop, and then the operation ends. */
+ * directory, and nothing of the engine. Its locks end with it: whoever waited for one in the loop would keep the loop from giving it
+ * back. What only a helper can remove (files of subordinate ids) it leaves in `left`; the rest is done in turns of the loop, and then
+ * the operation ends. */
 #ifndef CSN_IMAGE_DISK_H
 #define CSN_IMAGE_DISK_H
 
@@ -22,7 +23,6 @@ struct csn_disk_verb {
     int (*run)(csn_disk_verb *verb, csn_error *err);
     void (*tell)(csn_disk_verb *verb); /* NULL, or: after a success that is still wanted */
     void (*free)(csn_disk_verb *verb); /* NULL, or: frees what the verb's own struct holds */
-    int lock_fd;    /* -1, or closed at the end */
     csn_names left; /* paths below the state directory */
     bool must_go;   /* it is a failure if they can't be removed */
     int result;

@@ -1,5 +1,6 @@
 /* Volumes with whole sandboxes. */
 #include "base/auto.h"
+#include "base/time.h"
 #include "image/test_state.h"
 
 typedef struct volume_seen {
@@ -41,6 +42,24 @@ TEST(a_volume_outlives_its_sandboxes)
     CHECK_INT(csn_volume_inspect(engine, "data", look_volume, &s, &err), CSN_E_NOT_FOUND);
     CHECK_INT(csn_volume_remove(engine, "data", &err), CSN_E_NOT_FOUND);
     CHECK_INT(count_in("volumes", false), 0);
+}
+
+/* The loop does not turn while it makes the sandbox: no lock may wait for that. */
+TEST(a_sandbox_is_made_while_the_end_of_a_removal_is_not_told_yet)
+{
+    int64_t deadline = csn_deadline_in_ms(20000 * csn_test_slow());
+    csn_op *op;
+
+    open_engine();
+    gone(A_SANDBOX(.is_ephemeral = 1)); /* what the first one needs is there */
+    OK(csn_volume_create(engine, "data", &err));
+    op = csn_volume_remove_async(engine, "data", NULL, NULL, &err);
+    if (!op)
+        FAIL("%s", err.message);
+    while (count_in("volumes", false) + count_in("volumes", true) > 0)
+        CHECK(!csn_deadline_passed(deadline));
+    gone(A_SANDBOX(.is_ephemeral = 1));
+    CHECK_INT(csn_volume_remove(engine, "data", &err), CSN_E_NOT_FOUND);
 }
 
 /* Without privilege such files belong to ids that aren't the caller's. */

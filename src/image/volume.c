@@ -257,39 +257,41 @@ static int remove_files(csn_disk_verb *v, int volumes_fd, const char *gone, csn_
     return r < 0 ? csn_fail_sys(err, r, "remove its files") : CSN_OK;
 }
 
-static int drop_volume(csn_disk_verb *v, csn_error *err)
+/* While it has a name nobody may be making a sandbox with it. */
+static int take_name(csn_disk_verb *v, int volumes_fd, const char *gone, csn_error *err)
+{
+    csn_volume_info info = { .n_users = 0 };
+    csn_auto(fd) int lock_fd = -1;
+    int r;
+
+    r = csn_layers_hold_alone(v->state_fd, &lock_fd, err);
+    if (r == CSN_OK)
+        r = load(v->state_fd, v->name, &info, err);
+    if (r < 0)
+        return r;
+    if (info.n_users > 0)
+        return csn_fail(err, CSN_E_BUSY, "it is mounted by %u sandbox%s: delete %s first",
+                        info.n_users, info.n_users == 1 ? "" : "es",
+                        info.n_users == 1 ? "it" : "them");
+    r = csn_tree_rename(volumes_fd, v->name, volumes_fd, gone);
+    return r < 0 ? csn_fail_sys(err, r, "take its name") : CSN_OK;
+}
+
+static int remove_volume(csn_disk_verb *v, csn_error *err)
 {
     csn_auto(fd) int volumes_fd = -1;
     char gone[48], id[33];
     int r;
 
-    volumes_fd = openat(v->state_fd, "volumes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    r = volumes_fd < 0 ? -errno : csn_layer_new_id(id);
+    volumes_fd = csn_tree_open_dir(v->state_fd, "volumes", 0700);
+    r = volumes_fd < 0 ? volumes_fd : csn_layer_new_id(id);
     if (r < 0)
         return csn_fail_sys(err, r, "remove volume '%s'", v->name);
     (void) snprintf(gone, sizeof(gone), ".gone-%s", id); /* fits */
-    r = csn_tree_rename(volumes_fd, v->name, volumes_fd, gone);
-    if (r < 0)
-        return csn_fail_sys(err, r, "remove volume '%s'", v->name);
-    r = remove_files(v, volumes_fd, gone, err);
-    return r < 0 ? csn_fail_in(err, r, "remove volume '%s'", v->name) : CSN_OK;
-}
-
-static int remove_volume(csn_disk_verb *v, csn_error *err)
-{
-    csn_volume_info info = { .n_users = 0 };
-    int r;
-
-    r = csn_layers_hold_alone(v->state_fd, &v->lock_fd, err); /* no sandbox with it is being made */
+    r = take_name(v, volumes_fd, gone, err);
     if (r == CSN_OK)
-        r = load(v->state_fd, v->name, &info, err);
-    if (r < 0)
-        return csn_fail_in(err, r, "remove volume '%s'", v->name);
-    if (info.n_users > 0)
-        return csn_fail(err, CSN_E_BUSY, "volume '%s' is mounted by %u sandbox%s: delete %s first",
-                        v->name, info.n_users, info.n_users == 1 ? "" : "es",
-                        info.n_users == 1 ? "it" : "them");
-    return drop_volume(v, err);
+        r = remove_files(v, volumes_fd, gone, err);
+    return r < 0 ? csn_fail_in(err, r, "remove volume '%s'", v->name) : CSN_OK;
 }
 
 int csn_volumes_remove(csn_images *images, const char *name, csn_op *op, csn_error *err)
