@@ -131,7 +131,8 @@ CSN_API int csn_engine_doctor(csn_engine *engine, csn_check_fn fn, void *user, c
 
 /* Why no sandbox starts here: calls `fn` once, with the first wall that csn_engine_doctor() would show as down, and returns
  * 1; 0 when every wall stands. Quick, for the moment after a sandbox could not be made. Walls that the engine was told are
- * optional are left out. Forks, so it answers 0 in a process with threads. */
+ * optional are left out. Forks, so it answers 0 in a process that has threads beside the
+ * engine's own. */
 CSN_API int csn_engine_explain(csn_engine *engine, csn_check_fn fn, void *user);
 
 CSN_API const char *csn_version(void);

@@ -120,6 +120,25 @@ TEST(what_waits_holds_up_nobody)
     close(ends[1]);
 }
 
+TEST(threads_that_have_nothing_to_do_can_rest)
+{
+    csn_loop *loop;
+    csn_workers *workers;
+    piece p = { .number = 1, .pipe_fd = -1 };
+
+    begin(&loop, &workers, 4);
+    CHECK(!csn_workers_rest(workers));
+    for (int i = 1; i <= 3; i++) {
+        CHECK_INT(csn_work_start(workers, &p.work, run, done), 0);
+        CHECK(!csn_workers_rest(workers)); /* it was not told yet */
+        turn_until(loop, i);
+        CHECK(csn_workers_rest(workers));
+        CHECK(!csn_workers_rest(workers));
+    }
+    csn_workers_free(workers);
+    csn_loop_free(loop);
+}
+
 TEST(freeing_runs_what_is_left_and_what_that_starts)
 {
     csn_loop *loop;

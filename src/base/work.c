@@ -178,6 +178,26 @@ static void await_finished(csn_workers *w)
     (void) pthread_mutex_unlock(&w->lock);
 }
 
+static void end_threads(csn_workers *w)
+{
+    (void) pthread_mutex_lock(&w->lock);
+    w->is_ending = true;
+    (void) pthread_cond_broadcast(&w->has_more);
+    (void) pthread_mutex_unlock(&w->lock);
+    while (w->n_threads > 0)
+        (void) pthread_join(w->threads[--w->n_threads], NULL); /* they end: nothing is left to do */
+    w->is_ending = false;
+}
+
+bool csn_workers_rest(csn_workers *w)
+{
+    bool has_threads = w->n_threads > 0 && w->n_unfinished == 0;
+
+    if (has_threads)
+        end_threads(w);
+    return has_threads;
+}
+
 csn_workers *csn_workers_free(csn_workers *w)
 {
     if (!w)
@@ -186,12 +206,7 @@ csn_workers *csn_workers_free(csn_workers *w)
         await_finished(w);
         tell_finished(w);
     }
-    (void) pthread_mutex_lock(&w->lock);
-    w->is_ending = true;
-    (void) pthread_cond_broadcast(&w->has_more);
-    (void) pthread_mutex_unlock(&w->lock);
-    while (w->n_threads > 0)
-        (void) pthread_join(w->threads[--w->n_threads], NULL); /* they end: nothing is left to do */
+    end_threads(w);
     csn_source_remove(w->src);
     csn_close(&w->done_fd);
     (void) pthread_cond_destroy(&w->has_more);

@@ -6,6 +6,8 @@
 #ifndef CSN_BASE_WORK_H
 #define CSN_BASE_WORK_H
 
+#include <stdbool.h>
+
 #include "list.h"
 #include "loop.h"
 
@@ -24,6 +26,10 @@ int csn_workers_new(csn_loop *loop, unsigned n_threads, csn_workers **ret_worker
 
 /* Runs what is left, and what that starts; NULL is fine; always NULL. */
 csn_workers *csn_workers_free(csn_workers *workers);
+
+/* Ends the threads if there is nothing to do; the next piece of work starts them anew. For who must be alone in the process: true
+ * if there were some, and then the kernel counts them for a moment more. */
+bool csn_workers_rest(csn_workers *workers);
 
 /* 0, or -errno: it was not started. Where no thread can be had it is done at once, and told in the next turn all the same. */
 int csn_work_start(csn_workers *workers, csn_work *work, void (*run)(csn_work *work),

@@ -1,5 +1,6 @@
 /* `caisson doctor`: each wall and limit tried for real by kern/probe, a whole sandbox last, as the proof. */
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,11 +10,14 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/time.h"
 #include "core/sandbox.h"
 #include "kern/probe.h"
+#include "local/open.h"
 
-/* The tries fork, which a program with threads must not do without exec. */
-static bool is_single_threaded(void)
+enum { LEAVING_MS = 200 }; /* what a thread that has ended takes to be gone from the count */
+
+static bool has_one_thread(void)
 {
     csn_auto(buf) csn_buf status = CSN_BUF_INIT;
     const char *at;
@@ -22,6 +26,21 @@ static bool is_single_threaded(void)
         return false;
     at = strstr(status.data, "\nThreads:\t");
     return at && strncmp(at + 10, "1\n", 2) == 0;
+}
+
+/* The tries fork, which a program with threads must not do without exec. The engine's own end for it if they are idle. */
+static bool is_alone(csn_engine *engine)
+{
+    bool may_have_ended = engine && engine->backend && !engine->backend->ops->is_remote &&
+                          csn_local_rest(engine->backend);
+    int64_t deadline = csn_deadline_in_ms(may_have_ended ? LEAVING_MS : 0);
+
+    while (!has_one_thread()) {
+        if (csn_deadline_passed(deadline))
+            return false;
+        (void) sched_yield(); /* can't fail */
+    }
+    return true;
 }
 
 /* "Operation not permitted: a system call filter is over this process": the kernel's word first. */
@@ -60,7 +79,7 @@ int csn_engine_explain(csn_engine *engine, csn_check_fn fn, void *user)
     const char *state = engine ? csn_engine_state_dir(engine) : NULL;
     csn_probe_item item;
 
-    if (!fn || !is_single_threaded() ||
+    if (!fn || !is_alone(engine) ||
         csn_probe_first_failed(state, engine && engine->optional_walls & CSN_WALL_LANDLOCK,
                                &item) == 0)
         return 0;
@@ -145,7 +164,7 @@ int csn_engine_doctor(csn_engine *engine, csn_check_fn fn, void *user, csn_error
         return r;
     if (!fn)
         return csn_fail(err, CSN_E_INVALID, "doctor: no callback was given");
-    if (is_single_threaded())
+    if (is_alone(engine))
         show_probes(engine ? csn_engine_state_dir(engine) : NULL, note_failure, &first);
     if (!engine)
         return csn_fail(err, CSN_E_INVALID, "no engine was given");

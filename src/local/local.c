@@ -411,3 +411,8 @@ int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend *
     *ret_backend = &local->base;
     return CSN_OK;
 }
+
+bool csn_local_rest(csn_backend *backend)
+{
+    return csn_workers_rest(local_of(backend)->workers);
+}

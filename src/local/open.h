@@ -8,6 +8,8 @@
 /* local.c: sandboxes of a state directory */
 int csn_local_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
                    csn_error *err);
+/* csn_workers_rest() of its threads. */
+bool csn_local_rest(csn_backend *backend);
 /* guest.c: lent sandboxes only */
 int csn_guest_open(csn_loop *loop, const csn_engine_options *opts, csn_backend **ret_backend,
                    csn_error *err);
