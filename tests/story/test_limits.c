@@ -183,14 +183,21 @@ TEST_TIMEOUT(unread_netlink_answers_end_as_oom, 60)
 TEST_TIMEOUT(unread_bytes_in_tcp_connections_end_as_oom, 60)
 {
     GIVEN(.memory_bytes = MIB(64));
-    const char *hog = "import socket\n"
-                      "l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen(1000); kept = []\n"
-                      "while True:\n"
-                      "  a = socket.socket(); a.connect(l.getsockname()); b = l.accept()[0]\n"
-                      "  kept += [a, b]; a.setblocking(False)\n"
-                      "  try:\n"
-                      "    while True: a.send(b'x' * 65536)\n"
-                      "  except OSError: pass\n";
+    const char *hog = /* each process opens as many as it may, and keeps them */
+        "import os, signal, socket\n"
+        "while True:\n"
+        "  l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen(1000); kept = []\n"
+        "  try:\n"
+        "    while True:\n"
+        "      a = socket.socket(); kept.append(a); a.connect(l.getsockname())\n"
+        "      kept.append(l.accept()[0]); a.setblocking(False)\n"
+        "      try:\n"
+        "        while True: a.send(b'x' * 65536)\n"
+        "      except BlockingIOError: pass\n"
+        "  except OSError: pass\n"
+        "  if os.fork(): signal.pause()\n"
+        "  for s in kept: s.close()\n"
+        "  l.close()\n";
     const char *argv[] = { "python3", "-c", hog, NULL };
     csn_receipt before = receipt_of(villain, (csn_process_options){ .shell = "true" });
 
